@@ -232,7 +232,7 @@ def reference_blocks(scores: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     rows = []
     for name in [*CELLS, "mean", "own", "other"]:
         levels = [scores.get(reference, {}).get(name) for reference in REFERENCES]
-        rows.append([NAMES.get(name, name), *(NOT_KNOWN if level is None else _level_text(level) for level in levels)])
+        rows.append([NAMES.get(name, name), *(NOT_KNOWN if level is None else level_text(level) for level in levels)])
     return [
         "References of the suite adapt: level in each cell, ± half a 95% interval over meta-episodes",
         "",
@@ -245,7 +245,7 @@ def reference_blocks(scores: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     ]
 
 
-def _level_text(level: Mapping[str, Any]) -> str:
+def level_text(level: Mapping[str, Any]) -> str:
     """Return a stored level as text."""
     estimate = Estimate(level["mean"], level["low"], level["high"], level.get("n", 0))
     return share(estimate.mean) if estimate.half is None else f"{share(estimate.mean)} ± {share(estimate.half)}"

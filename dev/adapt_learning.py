@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from dev.adapt_cells import level_text
 from dev.adapt_errors import level_moments
 from mage_envs.benchmarks.evaluation.suites.adapt import (
     EPISODES,
@@ -109,7 +110,9 @@ def reference_blocks() -> list[Block]:
             cells = {cell["cell"]: cell["level"] for cell in content["conditions"][content["main"]]["cells"]}
             scores = {**cells, "mean of families": content["level"]}
             scores |= {f"{name} memory": content["adaptation"][name] for name in ("own", "other")}
-            columns[reference] = {name: _level_text(score) for name, score in scores.items()}
+            columns[reference] = {
+                name: NOT_KNOWN if score is None else level_text(score) for name, score in scores.items()
+            }
     names = list(dict.fromkeys(name for column in columns.values() for name in column))
     rows = [[name, *(columns[reference].get(name, NOT_KNOWN) for reference in columns)] for name in names]
     return [
@@ -121,13 +124,6 @@ def reference_blocks() -> list[Block]:
         "own memory and other memory: the main runs less those without memory, and less those with the memory of",
         "another opponent. n/a: no such player.",
     ]
-
-
-def _level_text(level: Mapping[str, Any] | None) -> str:
-    if level is None:
-        return NOT_KNOWN
-    half = level["high"] - level["mean"] if level["high"] is not None else None
-    return share(level["mean"]) if half is None else f"{share(level['mean'])} ± {share(half)}"
 
 
 def figure() -> None:

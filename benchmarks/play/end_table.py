@@ -22,6 +22,9 @@ from mage_envs.core import Game, NotEnumerable
 from mage_envs.opponents import OpponentPool, as_pool
 from mage_envs.opponents.exact import BayesSolution, Meeting, NotExact, TooManyStates
 from mage_envs.opponents.exact.learner_hands import Floats
+from mage_envs.opponents.exact.learner_values import Schedule, best_plan
+from mage_envs.opponents.exact.modes import Modes
+from mage_envs.opponents.exact.plans import LearnerHands
 from mage_envs.opponents.exact.regret import DecisionValues
 from mage_envs.opponents.exact.rest import Rest
 from mage_envs.opponents.exact.single_hands import SingleHands
@@ -75,11 +78,19 @@ class ExactSetting:
         except (NotExact, NotEnumerable, TooManyStates) as error:
             self.missing = str(error).rstrip(".")
 
+    @property
+    def learns(self) -> bool:
+        """Return True if opponents of the pool learn or change between episodes."""
+        return self.values is not None and self.values.modes.learns
+
     def references(self, seats: Seats) -> ReferenceValues:
         """Return the values in these seats. Call it only if `missing` is empty."""
         if seats not in self._found:
             pool, hands = as_pool(dict(self.pool)), len(seats[0])
             all_seats = [seat for episode in seats for seat in episode]
+            if self.learns:
+                self._found[seats] = self._learning_references(all_seats, pool, len(seats))
+                return self._found[seats]
             for seat in set(all_seats) - self._hands.keys():
                 self._hands[seat] = SingleHands(
                     game=self.game, pool=pool, seats=[seat], objective="returns", samples=0, seed=0
@@ -94,7 +105,27 @@ class ExactSetting:
             )
         return self._found[seats]
 
+    def _learning_references(self, seats: Sequence[int], pool: OpponentPool, episodes: int) -> ReferenceValues:
+        """Return the values against opponents that learn. They depend on the whole meta-episode."""
+        hands = len(seats) // episodes
+        schedule = Schedule(seats, [position // hands for position in range(len(seats))])
+        no_memory = np.full(episodes, np.nan)
+        if hands == 1:
+            with suppress(TooManyStates):
+                plan = best_plan(LearnerHands(self.game, Modes(self.game, pool)), schedule)
+                no_memory = np.array(plan.per_episode)
+        known = [
+            weight * self._optimal(seats, as_pool(entry), episodes)
+            for entry, weight in zip(pool.entries, pool.weights, strict=True)
+        ]
+        return ReferenceValues(
+            no_memory=no_memory,
+            best_learner=self._optimal(seats, pool, episodes) / hands,
+            knows_opponent=np.sum(known, axis=0) / hands,
+        )
+
     def _optimal(self, seats: Sequence[int], pool: OpponentPool, episodes: int) -> Floats:
+        first_hands = self._hands.get(seats[0])
         try:
             meeting = Meeting(
                 self.game,
@@ -104,7 +135,7 @@ class ExactSetting:
                 hands=len(seats) // episodes,
                 alternate=len(set(seats)) > 1,
                 limit=STATES,
-                learner_hands=self._hands[seats[0]].learner_hands,
+                learner_hands=None if first_hands is None else first_hands.learner_hands,
             )
         except TooManyStates:
             return np.full(episodes, np.nan)
@@ -196,7 +227,11 @@ def end_table(setting: ExactSetting, sittings: Sequence[Sitting], player: str = 
     hands = sum(len(meta_episode.hands) for meta_episode in meta_episodes)
     notes = ["luck-adjusted: without the luck of cards and replies.", single]
     if hands < MIN_HANDS:
-        texts = remarks(sittings[-1], meta_episodes[-1], setting.pool, player)
+        judged = meta_episodes[-1]
+        if setting.learns:
+            # What is best in a hand by itself can be a mistake against an opponent that remembers it.
+            judged = setting.judge_rest(sittings[-1]) or judged
+        texts = remarks(sittings[-1], judged, setting.pool, player)
         return EndTable(columns, rows, level="", remarks=[*texts, too_few(hands)], notes=notes)
     level = level_of(setting, sittings, exact)
     if level is None:

@@ -28,6 +28,8 @@ Keys = NDArray[np.uint64]
 
 STATES = 15_000_000
 """Default limit on the states of a problem (about 2 GB of memory)."""
+ENDINGS = 200_000
+"""Maximum number of endings in the hands of all memories together (10 CPU seconds), for opponents that learn."""
 CHUNK = 50_000
 """Number of states per numpy operation: about 0.1 s, so that Ctrl-C works in between."""
 TellsStates = Callable[[int, int, int], None]
@@ -146,7 +148,7 @@ def find_stages(
     bound = limit if modes.learns else max_states([hands.get(seat, episode)[0] for seat, episode in schedule])
     logs_of = {modes.mask(memories, prior): _logs(np.array(prior, float)[:, None])}
     stages: list[BeliefStage] = []
-    count = 1
+    count, endings = 1, 0
     for number, (seat, episode) in enumerate(schedule[:-1], 1):
         if progress is not None:
             progress(number, count, bound)
@@ -162,6 +164,12 @@ def find_stages(
                 transitions.setdefault(next_key, []).append(
                     _Transition(group=group, rows=rows, logs=logs, step=step[:, rows], keys=keys)
                 )
+        endings += sum(len(hand.tells) for hand, _ in pairs)
+        if endings + len(transitions) * len(pairs[0][0].tells) > ENDINGS and len(transitions) > 1:
+            raise TooManyStates(
+                f"The opponents have more memories after {number} of {len(schedule)} hands than can be computed. Use "
+                "fewer episodes or hands, or a shorter game."
+            )
         successors = [np.zeros((0, 0), np.int32)] * len(pairs)
         next_logs: dict[Memories, Integers] = {}
         next_start = 0

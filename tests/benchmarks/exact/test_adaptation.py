@@ -14,7 +14,7 @@ from mage_envs.benchmarks.evaluation.run.agents import make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
 from mage_envs.benchmarks.evaluation.scoring.estimates import strata_error
-from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS, CELLS, MINI
+from mage_envs.benchmarks.evaluation.suites.adapt import ADAPT_SUITES, ALL_CELLS, CELLS, MINI
 from mage_envs.benchmarks.evaluation.suites.panels import cell_panel, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import named_suite, setting_for
 from mage_envs.benchmarks.evaluation.suites.pool_texts import has_description
@@ -34,7 +34,7 @@ from mage_envs.trainer.backends.play_settings import PlaySettings
 
 GOLDEN = json.loads((Path(__file__).parent / "adapt_fingerprints.json").read_text())
 """Panel to the fingerprint of its setting with the memory `history`; a change needs a new name."""
-PANELS = [*named_suite("adapt").panels, *named_suite("adapt-mini").panels]
+PANELS = [panel for suite in ADAPT_SUITES for panel in named_suite(suite).panels]
 
 
 def test_the_fingerprints_never_change():

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mage_envs.benchmarks.play.end_table import ExactSetting
 from mage_envs.core import Game, Turn
 from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.matching_pennies import MatchingPennies
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
 from mage_envs.games.rock_paper_scissors import RockPaperScissors
 from mage_envs.opponents import OpponentPool, as_pool, make_opponent
-from mage_envs.opponents.exact import NotExact, headroom
+from mage_envs.opponents.exact import NotExact, TooManyStates, headroom
 from mage_envs.opponents.exact.bayes import build_hands
 from mage_envs.opponents.exact.learner_hands import Branch
 from mage_envs.opponents.exact.learner_values import Schedule, best_plan, follow_plans, learner_value
@@ -206,3 +207,25 @@ def test_memory_must_be_hashable(memory: object) -> None:
 
     with pytest.raises(TypeError, match=r"^Unhashable.step must return a hashable memory that is not None"):
         headroom(MatchingPennies(), Unhashable())
+
+
+def test_too_many_memories_are_refused_before_they_are_computed() -> None:
+    with pytest.raises(TooManyStates, match=r"^The opponents have more memories after 1 of 3 hands than can be"):
+        headroom(MatchingPennies(rounds=5), "pool:pennies/learners", seat="first")
+
+
+def test_too_many_plans_leave_the_other_values() -> None:
+    values = headroom(PrisonersDilemma(rounds=5), "pool:pd/forgiving", seat="first")
+    assert (values.blind, values.no_memory, values.adaptation) == (None, None, None)
+    assert "plans" in values.unsolved
+    # It betrays in the last round of the first episode, which half of the pool never forgives.
+    assert values.stationary_per_episode == pytest.approx([3.4, 1.8, 1.8])
+    assert values.second_order == pytest.approx(0.8)
+
+
+def test_end_table_of_play() -> None:
+    setting = ExactSetting(PrisonersDilemma(rounds=3), {"pd/grim": 0.5, "grudge": 0.5})
+    lines = setting.references(((0,), (0,), (0,)))
+    assert lines.no_memory == pytest.approx([3, 3, 3])
+    assert lines.best_learner == pytest.approx([3, 3, 11 / 3])
+    assert lines.knows_opponent == pytest.approx([10 / 3, 10 / 3, 11 / 3])

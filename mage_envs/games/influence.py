@@ -16,7 +16,7 @@ from mage_envs.settings import PAID_BY_RETURN, GameSettings
 PEOPLE = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus")
 SIZES = (3, 5, 7)
 """Possible numbers of people: primes, so that every network is one circle."""
-NOBODY = "nobody joins"
+NO_ONE = "no one joins"
 
 
 class Town(NamedTuple):
@@ -46,11 +46,11 @@ def message(name: str) -> str:
 
 def answer(names: Sequence[str]) -> str:
     """Return the action in which these people join."""
-    return f"{' and '.join(names)} join{'s' * (len(names) == 1)}" if names else NOBODY
+    return f"{' and '.join(names)} join{'s' * (len(names) == 1)}" if names else NO_ONE
 
 
 def names_in(action: str) -> tuple[str, ...]:
-    """Return the people in an action: who gets a message, or who joins. The words may be joined by hyphens."""
+    """Return the people in an action: the receiver of a message, or those that join. Hyphens may join the words."""
     return tuple(word for word in action.replace("-", " ").split() if word in PEOPLE)
 
 
@@ -61,7 +61,7 @@ class InfluenceState(GrownState):
         self.town, self.said = town, moves
         # Answers have odd indices.
         self.joined = tuple(name for action in moves[1::2] for name in names_in(action))
-        """People who joined so far, in the order in which they did."""
+        """People that have joined, in the order in which they did."""
         waiting = tuple(name for name in town.names if name not in self.joined)
         answered = len(moves) % 2 == 0
         over = answered and (len(moves) == 2 * town.rounds or not waiting)
@@ -80,10 +80,10 @@ class InfluenceState(GrownState):
         )
 
     def _answers(self, name: str) -> tuple[str, ...]:
-        """Return the possible answers to a message: the person joins with some of its friends, or nobody joins."""
+        """Return the possible answers to a message: the person joins with some of its friends, or no one joins."""
         friends = [friend for friend in self.town.friends_of(name) if friend not in self.joined]
         followers = [some for count in range(len(friends) + 1) for some in combinations(friends, count)]
-        return (NOBODY, *(answer((name, *some)) for some in followers))
+        return (NO_ONE, *(answer((name, *some)) for some in followers))
 
     def follower(self, action: str) -> InfluenceState:
         return InfluenceState(self.town, (*self.said, action), self.origin.then(action))
@@ -137,7 +137,7 @@ NEUTRAL = {
 
 def _all_answers(people: int) -> tuple[str, ...]:
     """Return every answer that occurs in some network."""
-    answers = dict.fromkeys([NOBODY])
+    answers = dict.fromkeys([NO_ONE])
     for step in range(1, people // 2 + 1):
         town = Town(people, 1, step)
         for action in first_state(town).legal_actions:
@@ -170,17 +170,17 @@ def _facts(people: int, rounds: int) -> GameSpec:
 class Influence(TableGame):
     """Social influence: the learner writes to five people with hidden attitudes, whose friends change.
 
-    Rules: in each of 3 rounds the first player writes to one of the people who have not joined. The second player
+    Rules: in each of 3 rounds the first player writes to one of the people that have not joined. The second player
     answers for the people: the person joins or not, and if it does, any of its friends may join at once. Each person
     has two friends. Chance draws for each hand if these are its neighbours in the circle Ana, Ben, Cleo, Dan, Eva, or
     the next but one. Both players see the network and all answers. Only the attitudes are hidden: the opponents of the
     pools answer by the attitude of each person.
 
-    Actions: `write to Ana`, and for the second player `Ana joins`, `Ana and Ben join`, `nobody joins`.
+    Actions: `write to Ana`, and for the second player `Ana joins`, `Ana and Ben join`, `no one joins`.
 
     Observation: the pairs of friends, and the finished rounds. The learner writes (first seat) by default.
 
-    Returns: the share of the people who joined; for the second player, of the others.
+    Returns: the share of the people that joined; for the second player, of the others.
 
     Success: more than half of the people; for the second player, more than half of them have not joined.
 

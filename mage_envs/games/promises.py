@@ -22,7 +22,7 @@ SENTENCES = {SAY_SHARE: '"I will share"', SAY_GRAB: '"I will grab"', SAY_NOTHING
 CLAIMS = (SHARE, GRAB)
 
 
-class Terms(NamedTuple):
+class PromiseTerms(NamedTuple):
     """Options of a game."""
 
     players: int
@@ -44,14 +44,14 @@ class PromisesState(GrownState):
     An information state is the seat and all moves that its player knows: `first say-nothing opp-say-share grab`.
     """
 
-    def __init__(self, terms: Terms, moves: tuple[str, ...], origin: Origin) -> None:
+    def __init__(self, terms: PromiseTerms, moves: tuple[str, ...], origin: Origin) -> None:
         self.terms, self.said = terms, moves
         players, length = terms.players, 2 * terms.players
         rounds = [moves[start : start + length] for start in range(0, len(moves), length)]
         self.sentences = [part[:players] for part in rounds]
-        """Sentences of each round, of those who have spoken."""
+        """Sentences of each round so far, in the order of the seats."""
         self.claims = [part[players:] for part in rounds]
-        """Claims of each round, of those who have claimed."""
+        """Claims of each round so far, in the order of the seats."""
         finished = [claims for claims in self.claims if len(claims) == players]
         self.totals = tuple(sum(terms.points(claims, seat) for claims in finished) for seat in range(players))
         """Points of each player in the finished rounds."""
@@ -144,7 +144,7 @@ class PromisesState(GrownState):
 
 
 @cache
-def first_state(terms: Terms) -> PromisesState:
+def first_state(terms: PromiseTerms) -> PromisesState:
     """Return the shared first state of hands with these options."""
     return PromisesState(terms, (), Origin(first_state, (terms,)))
 
@@ -167,7 +167,7 @@ NEUTRAL = {
 """Words for the style `neutral`."""
 
 
-def _facts(terms: Terms) -> GameSpec:
+def _facts(terms: PromiseTerms) -> GameSpec:
     both, alone, grabs, none = (f"{points:g}" for points in terms.payoffs)
     hears = "" if terms.heard else "The first player does not hear the others. "
     pays = f"if both share, each gets {both} points; if one grabs alone, that one gets {grabs} and the other {alone}; "
@@ -224,7 +224,7 @@ class Promises(TableGame):
         ValueError: If an option is out of range.
     """
 
-    spec = _facts(Terms(players=2, rounds=2, payoffs=(2, 1, 3, 0), heard=True))
+    spec = _facts(PromiseTerms(players=2, rounds=2, payoffs=(2, 1, 3, 0), heard=True))
 
     def __init__(
         self, rounds: int = 2, players: int = 2, payoffs: Sequence[float] = (2, 1, 3, 0), heard: bool = True
@@ -235,7 +235,7 @@ class Promises(TableGame):
         if len(payoffs) != 4:
             raise ValueError(f"payoffs={payoffs!r} must be four numbers, as in (2, 1, 3, 0).")
         both, alone, grabs, none = payoffs
-        terms = Terms(players, rounds, (both, alone, grabs, none), heard)
+        terms = PromiseTerms(players, rounds, (both, alone, grabs, none), heard)
         self.spec = _facts(terms)
         super().__init__([(1.0, first_state(terms))])
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from mage_envs.core import Game, Policy, Turn
-from mage_envs.games.influence import NOBODY, Influence, Town, answer, message, names_in
+from mage_envs.games.influence import NO_ONE, Influence, Town, answer, message, names_in
 from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
@@ -29,9 +29,9 @@ def joins(attitude: Mapping[str, str], name: str, joined: Collection[str], town:
     Args:
         attitude: Letter of each person by name.
         name: The person.
-        joined: People who have joined.
+        joined: People that have joined.
         town: The network.
-        tired: People who got a message in the episode before.
+        tired: People that got a message in the episode before.
     """
     letter = attitude[name]
     if letter == "c":
@@ -40,7 +40,7 @@ def joins(attitude: Mapping[str, str], name: str, joined: Collection[str], town:
 
 
 def answer_for(attitude: Mapping[str, str], tired: Collection[str], turn: Turn) -> Mapping[str, float]:
-    """Return the answer of the people to a message; in the first seat, a message to a person who will join."""
+    """Return the answer of the people to a message; in the first seat, a message to a person that will join."""
     role, circle, *moves = turn.information_state.split()
     joined = {name for action in moves[1::2] for name in names_in(action)}
     town = Town(len(attitude), 1, int(circle.removeprefix("circle-")))
@@ -50,13 +50,13 @@ def answer_for(attitude: Mapping[str, str], tired: Collection[str], turn: Turn) 
         return {message((willing or people)[0]): 1.0}
     [name] = names_in(moves[-1])
     if not joins(attitude, name, joined, town, tired):
-        return {NOBODY: 1.0}
+        return {NO_ONE: 1.0}
     copiers = [friend for friend in town.friends_of(name) if friend not in joined and attitude[friend] == "c"]
     return {answer((name, *copiers)): 1.0}
 
 
 class TiringPeople(LearningPolicy):
-    """People of whom some tire of messages: they remember who of them got one in the episode before."""
+    """People with some that tire of messages: they remember which of them got one in the episode before."""
 
     start: Hashable = ()
 

@@ -112,7 +112,7 @@ class UntilItPays(ConditionalSpeaker):
 
 
 @register_opponent("promises/mirror", games=_GAMES, kind="learning")
-class Mirror(ConditionalSpeaker):
+class HonestyMirror(ConditionalSpeaker):
     """An opponent that is as honest as the last announcement of another player was; at first it is honest."""
 
     def is_honest(self, memory: bool, talk: Talk) -> bool:
@@ -139,8 +139,8 @@ register_split(
         game="Promises",
         seed=44,
         train="pool:promises/speakers",
-        train_about="speakers who are honest, lie, or do either by what happened before",
+        train_about="speakers that are honest, lie, or do either by what happened before",
         heldout={f"promises/{name}:.8": 1.0 for name in ("honest", "liar", "mirror")},
-        heldout_about="speakers who mostly announce sharing",
+        heldout_about="speakers that mostly announce sharing",
     ),
 )

@@ -32,7 +32,7 @@ TOWNS = (NEAR.town, FAR.town)
 def test_who_may_join():
     state = NEAR.after("write to Ana")
     assert state.legal_actions == (
-        "nobody joins",
+        "no one joins",
         "Ana joins",
         "Ana and Ben join",
         "Ana and Eva join",
@@ -40,7 +40,7 @@ def test_who_may_join():
     )
     state = state.after("Ana and Ben join")
     assert state.legal_actions == ("write to Cleo", "write to Dan", "write to Eva")
-    assert state.after("write to Eva").legal_actions == ("nobody joins", "Eva joins", "Eva and Dan join")
+    assert state.after("write to Eva").legal_actions == ("no one joins", "Eva joins", "Eva and Dan join")
     assert state.observation(0) == (
         "Friends: Ana and Ben, Ana and Eva, Ben and Cleo, Cleo and Dan, Dan and Eva.\n"
         "Round 1: you write to Ana: Ana and Ben join.\n"
@@ -67,10 +67,10 @@ def test_size_of_the_tree():
     ("attitudes", "messages", "answers"),
     [
         # Ben and Eva are Ana's friends, Cleo and Dan the others' friends.
-        ("occcs", "Ana Cleo Eva", ["Ana and Ben join", "Cleo and Dan join", "nobody joins"]),
-        ("sccco", "Ben Eva Cleo", ["nobody joins", "Eva and Dan join", "Cleo and Ben join"]),
+        ("occcs", "Ana Cleo Eva", ["Ana and Ben join", "Cleo and Dan join", "no one joins"]),
+        ("sccco", "Ben Eva Cleo", ["no one joins", "Eva and Dan join", "Cleo and Ben join"]),
         ("ooooo", "Ana Ben Cleo", ["Ana joins", "Ben joins", "Cleo joins"]),
-        ("ccccc", "Ana Ben Cleo", ["nobody joins"] * 3),
+        ("ccccc", "Ana Ben Cleo", ["no one joins"] * 3),
     ],
 )
 def test_attitudes(attitudes, messages, answers):
@@ -83,7 +83,7 @@ def test_attitudes(attitudes, messages, answers):
 
 def test_who_tires_joins_every_other_episode():
     policy, memory = make_opponent("influence/town:tocss", Influence()), ()
-    for expected in ("Ana joins", "nobody joins", "nobody joins"):
+    for expected in ("Ana joins", "no one joins", "no one joins"):
         state = NEAR.after("write to Ana")
         assert policy.distribution_given(view(state, 1, 0), memory) == {expected: 1.0}
         memory = policy.step(memory, view(state.after(expected), 1, 0))
@@ -106,7 +106,7 @@ def test_best_responses_by_hand():
 @pytest.mark.more
 def test_headroom():
     values = headroom(Influence(), POOL, seat="first")
-    # Each open town gives .8. One that tires gives .8 and rests for an episode, in which nobody joins.
+    # Each open town gives .8. One that tires gives .8 and rests for an episode, in which no one joins.
     assert values.known_per_episode == pytest.approx((0.8, 0.5, 0.8))
     no_memory, stationary, best, known = (
         sum(row) / 3

@@ -133,6 +133,7 @@ register_pool(
     "promises/speakers",
     {f"promises/{name}": 1 for name in ("honest", "liar", "liar:.7", "until-it-pays", "mirror", "random")},
 )
+register_pool("promises/fixed", {f"promises/{name}": 1 for name in ("honest", "liar", "random")})
 register_split(
     "promises",
     Split(

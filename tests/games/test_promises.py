@@ -8,7 +8,7 @@ import pytest
 
 from mage_envs.games.promises import CLAIMS, SENTENCES, Promises
 from mage_envs.opponents import as_pool, make_opponent
-from mage_envs.opponents.exact import best_response, headroom
+from mage_envs.opponents.exact import NotExact, best_response, headroom
 from mage_envs.tree import tree_of
 from tests.contract import check_id
 from tests.games.whole_histories import optimum, view
@@ -128,6 +128,12 @@ def test_three_players():
     check_id("mage/Promises-Meta-v0", players=3, rounds=1, opponent="promises/mirror")
     # Two honest players share or grab by a fair coin each: 3 if both share, (3 + 0) / 2 or 1 if one does, and 1.
     assert best_response(game, "promises/honest", 0).value == pytest.approx((3 + 2 * 1.5 + 1) / 4)
+    # Liars are worth as much, and random speakers 1.5. Without memory, words are true as often as not.
+    values = headroom(game, "pool:promises/fixed", seat="first")
+    assert values.blind_per_episode == pytest.approx([1.5] * 3)
+    assert values.known_per_episode == pytest.approx([(1.75 + 1.75 + 1.5) / 3] * 3)
+    with pytest.raises(NotExact, match=r"Promises has 3 seats\. Exact values against opponents that learn require 2"):
+        headroom(game, POOL, seat="first")
 
 
 def test_what_listening_is_worth_by_hand():

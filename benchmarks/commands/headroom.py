@@ -19,7 +19,7 @@ from mage_envs.benchmarks.executors.naming import ExecutorOption, make_executor
 from mage_envs.benchmarks.executors.on_this_machine import Local
 from mage_envs.benchmarks.figures import figure_path
 from mage_envs.cli.commands import GameOptions, JsonOption, print_result
-from mage_envs.cli.game_options import game_with
+from mage_envs.cli.game_options import game_with, read_game_options
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.core import Game
 from mage_envs.opponents import PoolSpec, as_pool, make_opponent
@@ -81,6 +81,13 @@ def command(
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, help=f"Maximum number of belief states (default: {STATES:,})")
     ] = STATES,
+    compared_with: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Option of the game, such as heard=false; print how much more the best learner earns without it",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(parser=figure_path, metavar="FILE", help="Draw the values, as PNG, PDF or SVG")
     ] = None,
@@ -102,6 +109,8 @@ def command(
     job_executor = make_executor(executor)
     if all_games + ceilings + transfer > 1:
         raise ValueError("--all, --ceilings and --transfer print different tables. Choose one.")
+    if compared_with is not None and (all_games or ceilings or transfer):
+        raise ValueError("--compared-with applies to the values of one game. Remove --all, --ceilings and --transfer.")
     if all_games:
         if game is not None:
             raise ValueError("--all already includes every game. Remove GAME.")
@@ -133,9 +142,9 @@ def command(
     seating = seat or settings_of(game).seat or "alternate"
     objective = objective or headline(rules)
     line = ProgressLine()
-    values = headroom(
-        rules,
-        pool,
+    solve = partial(
+        headroom,
+        pool=pool,
         episodes=episodes,
         hands=hands,
         seat=seating,
@@ -146,13 +155,30 @@ def command(
         limit=limit,
         progress=partial(_tell, line),
     )
+    values = solve(rules)
+    other_values = None
+    if compared_with is not None:
+        other_values = solve(
+            game_with(game, {**(game_options or {}), **read_game_options([compared_with], "--compared-with")})
+        )
     unit = "success" if objective == "success" else rules.spec.unit
     title = f"{rules.title} against {name}: {unit} per hand, {_format_count(episodes, 'episode')} of "
     title += f"{_format_count(hands, 'hand')}, seat {seating}"
     if plot is not None:
         draw(plot, values, title, unit)
     line.erase()
-    print_result({"title": title, **values.to_json()}, blocks(values, title), as_json)
+    result, printed = {"title": title, **values.to_json()}, blocks(values, title)
+    if other_values is not None:
+        difference = _difference(values, other_values)
+        result |= {"compared_with": compared_with, "difference": difference}
+        printed.append(f"{number(difference)} more than with {compared_with} (sum, mean of all episodes)")
+    print_result(result, printed, as_json)
+
+
+def _difference(values: Headroom, other_values: Headroom) -> float | None:
+    """Return by how much the best learner earns more per episode, or None if one of them was not solved."""
+    sums = [solved.per_episode.get("sum", ()) for solved in (values, other_values)]
+    return (sum(sums[0]) - sum(sums[1])) / len(sums[0]) if all(sums) else None
 
 
 def _print_all(executor: Executor, plot: Path | None, wide: bool, as_json: bool) -> None:

@@ -13,8 +13,10 @@ EXAMPLE = '{"reveal": "always"}'
 FLAG = "--game-option"
 
 
-def read_game_options(texts: Sequence[str]) -> dict[str, Any]:
+def read_game_options(texts: Sequence[str], flag: str = FLAG) -> dict[str, Any]:
     """Return the options of `reveal=always` and `rounds=3`: a value is JSON if it parses, else text.
+
+    `flag` is the name of the command's option, for errors.
 
     Raises:
         ValueError: If a text has no name or no equals sign, or if a name is repeated.
@@ -23,11 +25,11 @@ def read_game_options(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name.isidentifier() or not equals:
-            raise ValueError(f"{FLAG} {text!r} must have the form NAME=VALUE, such as {FLAG} reveal=always.")
+            raise ValueError(f"{flag} {text!r} must have the form NAME=VALUE, such as {flag} reveal=always.")
         if name in options:
-            raise ValueError(f"{FLAG} names {name!r} twice. Remove one of them.")
+            raise ValueError(f"{flag} names {name!r} twice. Remove one of them.")
         try:
-            options[name] = json.loads(value, object_pairs_hook=lambda pairs: _once(FLAG, pairs))
+            options[name] = json.loads(value, object_pairs_hook=lambda pairs: _once(flag, pairs))
         except json.JSONDecodeError:
             options[name] = value
     return options

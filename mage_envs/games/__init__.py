@@ -11,7 +11,7 @@ from mage_envs.game_record import GameRecord, as_records, register_record
 
 MODULES = (
     *("kuhn_poker", "tictactoe", "prisoners_dilemma", "ultimatum", "rock_paper_scissors", "bargaining", "inspection"),
-    "matching_pennies",
+    *("matching_pennies", "network_defense", "influence", "promises"),
     *("encounters", "openspiel.record", "sokoban.record", "alfworld.about.record", "webshop.record"),
 )
 """Modules with `RECORD` or `RECORDS`. One whose file was deleted is left out, and so are its games."""

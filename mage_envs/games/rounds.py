@@ -23,6 +23,8 @@ class Round(NamedTuple):
     second_choice: str
     slipped: bool = False
     """True if noise replaced the choice of the second seat with its opposite."""
+    signal: str = ""
+    """What the first seat learns of the second seat's choice, in games in which chance decides that."""
 
     def of(self, seat: int) -> tuple[str, str]:
         """Return (own choice, the other player's choice) for a seat."""
@@ -70,6 +72,21 @@ class StageGame(ABC):
     def verdict(self, outcomes: Sequence[Round], seat: int) -> str:
         """Return the player's result of the hand, which follows `The 5 rounds are over: `."""
 
+    def is_over(self, outcomes: Sequence[Round]) -> bool:
+        """Return True if the hand ends after these rounds (default: after all of them)."""
+        return len(outcomes) == self.rounds
+
+    def start_words(self, seat: int) -> tuple[str, ...]:
+        """Return the words before the first round: the role, if the seats have different actions.
+
+        Policies with a table look up their play by information state, so equal keys must have equal actions.
+        """
+        return ()
+
+    def end_words(self, outcomes: Sequence[Round], seat: int) -> tuple[str, ...]:
+        """Return what a player learns at the end of a hand beyond its view of the rounds, as a few words."""
+        return ()
+
     def picture(self, outcomes: Sequence[Round], seat: int, over: bool) -> Picture:
         """Return a player's view of the hand as a picture. Raise TypeError if the game has no pictures.
 
@@ -96,7 +113,7 @@ class RoundsState(GrownState):
         # `_key` reads these fields, so they must exist before the base class is initialized.
         self.stage, self.deal, self.outcomes, self.open_choice = stage, deal, outcomes, open_choice
         self.spellings = stage.spellings
-        over = len(outcomes) == stage.rounds
+        over = stage.is_over(outcomes)
         player = None if over else int(open_choice is not None)
         paid = [stage.payoffs(outcome) for outcome in outcomes]
         super().__init__(
@@ -107,7 +124,7 @@ class RoundsState(GrownState):
             )
             if over
             else (0.0, 0.0),
-            keys=(self._key(0), self._key(1)),
+            keys=(self._key(0, over), self._key(1, over)),
             legal_actions=() if player is None else stage.choices[player],
             origin=origin,
         )
@@ -136,9 +153,12 @@ class RoundsState(GrownState):
     def picture(self, seat: int) -> Picture:
         return self.stage.picture(self.outcomes, seat, self.player is None)
 
-    def _key(self, seat: int) -> str:
+    def _key(self, seat: int, over: bool) -> str:
+        words = [*self.stage.start_words(seat)]
+        words += [word for outcome in self.outcomes for word in self.stage.words(outcome, seat)]
+        if over:
+            words += self.stage.end_words(self.outcomes, seat)
         # Only the first seat's key has the open choice. The second seat must not know it.
-        words = [word for outcome in self.outcomes for word in self.stage.words(outcome, seat)]
         return " ".join(words if seat or self.open_choice is None else [*words, self.open_choice])
 
     def tell(self, seat: int) -> str:
@@ -148,6 +168,8 @@ class RoundsState(GrownState):
         ]
         if self.player is None:
             count = f"The {stage.rounds} rounds are over" if stage.rounds > 1 else "The round is over"
+            if len(self.outcomes) < stage.rounds:
+                count = f"The hand is over after round {len(self.outcomes)}"
             return "\n".join([*lines, f"{count}: {stage.verdict(self.outcomes, seat)}"])
         # A waiting player has an observation too: the PettingZoo environment may request it.
         waits = self.player != seat

@@ -53,6 +53,21 @@ def test_one_episode_leaves_nothing_to_remember(capsys: pytest.CaptureFixture[st
     assert data["per_episode"]["sum"] == pytest.approx([data["blind"]])
 
 
+def test_what_an_option_is_worth(capsys: pytest.CaptureFixture[str]) -> None:
+    # A learner that hears an honest speaker gets 3 or 1, and one that does not gets 1.5.
+    options = ("Promises", "--game-option", "rounds=1", "--opponents", "promises/honest")
+    lines = run_headroom(capsys, *options, "--compared-with", "heard=false")
+    assert lines[-1] == "0.500 more than with heard=false (sum, mean of all episodes)"
+    data = json.loads("\n".join(run_headroom(capsys, *options, "--compared-with", "heard=false", "--json")))
+    assert (data["compared_with"], data["difference"]) == ("heard=false", pytest.approx(0.5))
+    for arguments, message in (
+        (("Promises", "--compared-with", "heard"), "--compared-with 'heard' must have the form NAME=VALUE"),
+        (("--all", "--compared-with", "heard=false"), "--compared-with applies to the values of one game"),
+    ):
+        assert main(["headroom", *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
 def test_options_seats_lengths_and_the_games_own_pool(capsys: pytest.CaptureFixture[str]) -> None:
     lengths = ("--episodes", "2", "--hands", "2")
     lines = run_headroom(capsys, "KuhnPoker", "--game-option", "reveal=always", "--seat", "first", *lengths)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from mage_envs.games.kuhn_poker import KuhnPoker
 from mage_envs.games.matching_pennies import MatchingPennies
 from mage_envs.games.prisoners_dilemma import PrisonersDilemma
 from mage_envs.games.rock_paper_scissors import RockPaperScissors
-from mage_envs.opponents import OpponentPool, make_opponent
+from mage_envs.opponents import OpponentPool, as_pool, make_opponent
 from mage_envs.opponents.exact import NotExact, TooManyStates, headroom
 from mage_envs.opponents.exact.bayes import build_hands
-from mage_envs.opponents.exact.learner_values import Schedule, learner_value
+from mage_envs.opponents.exact.learner_hands import Branch
+from mage_envs.opponents.exact.learner_values import Schedule, best_plan, follow_plans, learner_value
 from mage_envs.opponents.learning.hazard import Hazard
 from mage_envs.opponents.learning.policy import LearningPolicy
 from tests.opponents.exact.histories import Problem, Type, optimum, stationary
@@ -143,6 +145,39 @@ def test_random_pools_against_whole_histories(seed: int) -> None:
     values = headroom(game, pool, episodes=problem.episodes, seat="first")
     assert sum(values.per_episode["sum"]) / problem.episodes == pytest.approx(optimum(problem), abs=1e-9)
     assert sum(values.stationary_per_episode) / problem.episodes == pytest.approx(stationary(problem), abs=1e-9)
+
+
+def plans_below(branch: Branch) -> Iterator[dict[str, str]]:
+    """Yield every plan of a hand, one after the other."""
+    choices = [
+        [{state: action, **plan} for action, child in options.items() for plan in plans_below(child)]
+        for state, options in branch.decisions.items()
+    ]
+    for combination in product(*choices):
+        yield {state: action for plan in combination for state, action in plan.items()}
+
+
+@pytest.mark.parametrize(
+    ("game", "pool", "alternate"),
+    [
+        *((*random_problem(seed)[:2], seed % 2 == 1) for seed in (0, 1, 2, 3, 4, 5, 10, 11)),
+        (PrisonersDilemma(rounds=2), dict.fromkeys(("pd/tit-for-tat", "grudge", "deceiver", "pd/all-d"), 1.0), False),
+        (PrisonersDilemma(rounds=1), dict.fromkeys(("grudge", "mirror", "pd/all-c"), 1.0), True),
+        (MatchingPennies(rounds=2), dict.fromkeys(("winstay", "pennies/heads", "hazard:winstay,level:2,.3"), 1), False),
+    ],
+)
+def test_the_best_plan_is_the_best_of_all_plans(game: Game, pool: Any, alternate: bool) -> None:
+    hands = build_hands(game, as_pool(pool))
+    schedule = Schedule.of(2, 0, 3, 1, alternate=alternate)
+    seats = sorted(set(schedule.seats))
+    values = [
+        sum(follow_plans(hands, schedule, dict(zip(seats, plans, strict=True))))
+        for plans in product(*(plans_below(hands.whole(seat).root) for seat in seats))
+    ]
+    assert len(values) >= 3
+    best = best_plan(hands, schedule)
+    assert sum(best.per_episode) == pytest.approx(max(values), abs=1e-9)
+    assert sum(follow_plans(hands, schedule, best.plans)) == pytest.approx(max(values), abs=1e-9)
 
 
 def test_memory_of_a_hidden_card_is_refused() -> None:

@@ -63,10 +63,12 @@ _ABOVE = {
     "make_opponent": "mage_envs.opponents",
     "opponent_info": "mage_envs.opponents",
     "panel": "mage_envs.benchmarks",
+    "record": "mage_envs.benchmarks.loops.rows",
     "register_memory": "mage_envs.wrappers",
     "register_opponent": "mage_envs.opponents",
     "register_pool": "mage_envs.opponents",
     "register_related": "mage_envs.opponents.related",
+    "rows": "mage_envs.benchmarks.loops.rows",
 }
 """Public names that are imported on first use, with the module of each: packages above this one, and rare parts."""
 _RENAMED = {"panel": "named_panel"}
@@ -131,12 +133,14 @@ __all__ = [
     "parse_tag",
     "play_match",
     "public_info",
+    "record",
     "register_game",
     "register_memory",
     "register_opponent",
     "register_pool",
     "register_record",
     "register_related",
+    "rows",
     "settings_of",
 ]
 

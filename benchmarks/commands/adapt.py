@@ -5,21 +5,26 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from mage_envs.benchmarks import figures
+from mage_envs.benchmarks.evaluation.run.agents import split_memory
 from mage_envs.benchmarks.evaluation.run.dry_run import NOTE
 from mage_envs.benchmarks.evaluation.run.options import DryRunOption, PlayOptions, SamplingOption
 from mage_envs.benchmarks.evaluation.suites.adapt import NAMED
 from mage_envs.benchmarks.evaluation.tables.markup import latex, markdown
 from mage_envs.benchmarks.figures import figure_path
+from mage_envs.benchmarks.records.record_store import RUN, SUITE
 from mage_envs.benchmarks.runs.adapt_suite import VERDICT, SuiteName, expectation, plan_adapt, play_adapt
+from mage_envs.benchmarks.runs.evaluation import read_evaluation
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
-from mage_envs.benchmarks.scale.adapt_table import PAIRED, agents_table, rank_results
+from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, rank_results
 from mage_envs.benchmarks.scale.scale_text import LEGEND
+from mage_envs.benchmarks.scale.stored_suites import read_stored_suite
 from mage_envs.cli.commands import JsonOption, output_option
 from mage_envs.cli.tables import print_report
 from mage_envs.opponents.registry import portable_spec
@@ -47,7 +52,8 @@ def command(
         list[str],
         typer.Argument(
             metavar="AGENT",
-            help=f"Agents as in mage eval, or policy:NAME for a reference of each cell: {', '.join(NAMED)}",
+            help="Agents as in mage eval, folders that mage adapt --out, mage eval --out or a loop recorded, or "
+            f"policy:NAME for a reference of each cell: {', '.join(NAMED)}",
         ),
     ],
     options: PlayOptions,
@@ -97,17 +103,28 @@ def command(
     Level 0 is the best play that forgets between episodes, 1 the best learner, both exact. Every agent plays the same
     tasks with its memory, without it, and with another opponent's. The exit status is the most severe one of mage eval.
 
+    A folder of records is scored again without a call.
+
     Example: mage adapt policy:myopic --suite adapt-mini --out runs/myopic
     """
     if options.resume and out is None:
         raise ValueError("--resume continues the runs of a folder. Name the folder with --out.")
     if len(set(agents)) < len(agents):
         raise ValueError("An agent is named twice. Name each agent once.")
+    if any((Path(agent) / RUN).exists() for agent in agents):
+        _print_runs([Path(agent) for agent in agents], as_json)
+        return
     results, statuses = [], list[int]()
     for agent in agents:
+        if (Path(agent) / SUITE).exists():
+            results.append(AdaptResult.of(read_stored_suite(Path(agent))))
+            statuses.append(3 if results[-1].failed else 0)
+            continue
+        name, memory = split_memory(agent)
         plan = plan_adapt(
             suite,
-            agent,
+            name,
+            memory=memory,
             pool=pool,
             controls=read_controls(controls, verdict=not no_controls),
             elicit=elicit,
@@ -122,6 +139,8 @@ def command(
         if len(agents) > 1 and not as_json:
             sys.stdout.write(f"{result.sentence()}\n")
             sys.stdout.flush()
+    if different := [result.suite for result in results if result.suite != results[0].suite]:
+        raise ValueError(f"One table has one suite, got {results[0].suite} and {different[0]}.")
     if as_json and results:
         values = [result.to_json() for result in results]
         sys.stdout.write(json.dumps(values if len(agents) > 1 else values[0]) + "\n")
@@ -130,7 +149,7 @@ def command(
         if table_format == "text":
             print_report(["", table, "", *LEGEND])
         else:
-            caption = f"Level and adaptation in the suite {suite}."
+            caption = f"Level and adaptation in the suite {results[0].suite}."
             sys.stdout.write(
                 "\n" + (markdown(table.cells) if table_format == "markdown" else latex(table.cells, caption))
             )
@@ -141,6 +160,21 @@ def command(
         sys.stderr.write(f"wrote {plot}\n")
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
+
+
+def _print_runs(folders: Sequence[Path], as_json: bool) -> None:
+    """Print the level and the adaptation of stored runs of single panels."""
+    for number, folder in enumerate(folders):
+        evaluation = read_evaluation(folder)
+        if evaluation.judged is None:
+            raise ValueError(
+                f"{folder}: its decisions cannot be judged exactly, so there is no level. Its scores: mage eval --from "
+                f"{folder}"
+            )
+        if as_json:
+            sys.stdout.write(json.dumps(evaluation.to_json()) + "\n")
+        else:
+            print_report([*[""] * (number > 0), *evaluation.blocks()])
 
 
 def folder_name(agent: str) -> str:

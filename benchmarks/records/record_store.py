@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -46,6 +46,8 @@ from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
+CLAIMS = ".claims"
+"""File of the meta-episodes that loops are playing, until all are finished."""
 SUITE = "suite.json"
 """File in a folder that contains the runs of a suite."""
 SHARD_NAME = re.compile(r"[0-9]{5,9}\.jsonl\.gz")
@@ -202,7 +204,7 @@ class Writer:
     process can write to the folder until `close` or `give_up`.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool, *, shared: bool = False) -> None:
         """Begin a new run or resume one.
 
         A run without a finished meta-episode is replaced, unless `resume` continues it.
@@ -211,6 +213,7 @@ class Writer:
             folder: Folder of the run.
             about: Content of run.json.
             resume: True if a run in the folder may be continued.
+            shared: True if the caller holds the lock of the folder during each call.
 
         Raises:
             OtherRun: If the folder contains other files, a run with other settings, or a run while `resume` is False.
@@ -230,18 +233,17 @@ class Writer:
         """Damaged lines of the resumed run. Their meta-episodes are played again."""
         self._shards = 0
         self.planned: int = self._about["setting"]["meta_episodes"]
-        self._lock = FolderLock(folder)
-        try:
+        with ExitStack() as lock:
+            if not shared:
+                lock.enter_context(FolderLock(folder))
             self._begin(resume)
-        except BaseException:
-            self._lock.release()
-            raise
+            self._lock = lock.pop_all()
 
     def _begin(self, resume: bool) -> None:
         """Read the folder, and clear it if its run has no finished meta-episode."""
         if not (self.folder / RUN).exists():
             # Files that an earlier attempt may have left before it wrote run.json, and this process's lock.
-            own_files = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
+            own_files = {*(self.folder / name for name in (LOCK, CLAIMS, FAILURES)), *drafts_of(self.folder, RUN)}
             if {*self.folder.iterdir()} - own_files:
                 raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
             return
@@ -337,7 +339,7 @@ class Writer:
             root = root_json(self.kept, self.planned)
             write_json(self.folder / ROOT, root, sort_keys=True)
         finally:
-            self._lock.release()
+            self._lock.close()
 
     def _sort(self) -> None:
         """Put all lines in the order of the panel."""
@@ -349,7 +351,7 @@ class Writer:
         if self.kept:
             self.close()
         else:
-            self._lock.release()
+            self._lock.close()
 
     def _start(self) -> None:
         """Write run.json if it does not exist."""

@@ -18,7 +18,6 @@ from mage_envs.benchmarks.evaluation.run.agents import (
     PolicyAgent,
     SavedModelAgent,
     make_agent,
-    split_memory,
 )
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent
@@ -95,9 +94,10 @@ class AdaptPlan:
 
 def plan_adapt(
     suite: SuiteName,
-    spec: str,
+    name: str,
     agent: Agent | None = None,
     *,
+    memory: str | None = None,
     pool: str | None = None,
     controls: Sequence[str] = VERDICT,
     elicit: bool = False,
@@ -107,8 +107,9 @@ def plan_adapt(
 
     Args:
         suite: Name of the suite.
-        spec: Specification of the agent, with a memory after a plus sign.
-        agent: The agent (default: the one that `spec` names).
+        name: Specification of the agent.
+        agent: The agent (default: the one that `name` specifies).
+        memory: Memory of the environment, or None for the agent's own, else `MEMORY`.
         pool: Condition of the main run, `both`, or None for the agent's default.
         controls: Controls beside the main run.
         elicit: True to ask for beliefs in the main condition.
@@ -117,7 +118,6 @@ def plan_adapt(
     Raises:
         ValueError: If the agent plays no cell of the suite.
     """
-    name, memory = split_memory(spec)
     if agent is None and not is_reference(name):
         agent = make_agent(name, sampling)
     named = named_suite(suite)
@@ -126,7 +126,7 @@ def plan_adapt(
     rows += controls_of(rows[0], controls, list(shorts.values()))
     runs = plan_runs(named, rows, None, named.protocols, named.lengths, agent=agent)
     if not runs:
-        raise ValueError(f"{spec} plays no cell of {suite}.")
+        raise ValueError(f"{name} plays no cell of {suite}.")
     if elicit:
         runs = add_questions(runs, rows[0].name)
     label = name if agent is None else agent.name

@@ -20,17 +20,22 @@ def run(words: list[str], folder: Path) -> str:
 
 
 def test_the_page_runs_as_printed(tmp_path: Path) -> None:
-    page = blocks(ROOT / "docs" / "own-agent.md")
-    for block in page:
+    outputs = []
+    for block in blocks(ROOT / "docs" / "own-agent.md"):
         if name := mark_value(block, "file"):
             (tmp_path / name).write_text(block.text + "\n")
-    commands = [line for block in page if block.language in SHELL for line in block.text.splitlines()]
-    outputs = [run(["-P", "-m", "mage_envs", *shlex.split(line)[1:]], tmp_path) for line in commands]
+        elif block.language == "python":
+            run(["-c", block.text], tmp_path)
+        elif block.language in SHELL:
+            outputs += [
+                run(["-P", "-m", "mage_envs", *shlex.split(line)[1:]], tmp_path) for line in block.text.splitlines()
+            ]
+    played, stored, suite, adapted, scored, replayed = outputs
     # The stored run has the scores of the played one.
-    assert outputs[0] == outputs[1]
-    assert "my_agent:Notebook" in outputs[2]
-    programs = [block.text for block in page if block.language == "python" and not mark_value(block, "file")]
-    for program in programs:
-        run(["-c", program], tmp_path)
+    assert played == stored
+    assert "my_agent:Notebook" in suite
+    assert adapted == scored
+    assert "my loop does not measurably adapt" in adapted
+    assert "all as recorded" in replayed
     assert (tmp_path / "curve.png").stat().st_size > 1000
-    assert (tmp_path / "runs" / "kuhn" / "run.json").exists()
+    assert {path.name for path in (tmp_path / "runs").iterdir()} == {"mine", "kuhn", "loop", "own"}

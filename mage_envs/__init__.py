@@ -68,6 +68,7 @@ _ABOVE = {
     "register_opponent": "mage_envs.opponents",
     "register_pool": "mage_envs.opponents",
     "register_related": "mage_envs.opponents.related",
+    "results_of": "mage_envs.benchmarks.loops.columns",
     "rows": "mage_envs.benchmarks.loops.rows",
 }
 """Public names that are imported on first use, with the module of each: packages above this one, and rare parts."""
@@ -140,6 +141,7 @@ __all__ = [
     "register_pool",
     "register_record",
     "register_related",
+    "results_of",
     "rows",
     "settings_of",
 ]

@@ -33,7 +33,9 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
         env: gym.Env[str, str],
         env_id: str,
         on_finished: Callable[[Trajectory], None],
+        *,
         task: Task | None = None,
+        judge: Callable[[Trajectory], dict[str, float]] = lambda trajectory: {},
     ) -> None:
         """Wrap an environment.
 
@@ -42,9 +44,10 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
             env_id: Registered id, which the tasks name.
             on_finished: Function that stores a meta-episode that ended or failed.
             task: The only task to play (default: any seed and options).
+            judge: Function that returns the columns of a meta-episode.
         """
         super().__init__(env)
-        self._env_id, self._on_finished, self._task = env_id, on_finished, task
+        self._env_id, self._on_finished, self._task, self._judge = env_id, on_finished, task, judge
         # It checks what an environment returns, as in an evaluation.
         self._environments = Environments(None, [env])
         self._rollout: MetaEpisodeRollout | None = None
@@ -75,6 +78,17 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
         result: tuple[str, float, bool, bool, dict[str, Any]] = self._play()
         return result
 
+    def columns(self) -> dict[str, float]:
+        """Return the exact columns of the meta-episode that ended: `level`, `regret` and `best`.
+
+        The regret and the best possible value are per hand in the game's unit. A row under a control has `own_memory`
+        or `other_memory` too. The level of a whole panel weighs the opponents: it is in `Rows.results`. Empty if the
+        decisions cannot be judged exactly.
+        """
+        if self._rollout is None or not self._rollout.over:
+            raise RuntimeError("The meta-episode is not over. Call columns after its last step.")
+        return self._judge(self._rollout.trajectory())
+
     def close(self) -> None:
         super().close()
         self.settle()
@@ -88,8 +102,6 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
             return self._task
         if unknown := sorted(options.keys() - set(_OPTIONS)):
             raise ValueError(f"A recorded environment has the options {', '.join(_OPTIONS)}, got {unknown[0]!r}.")
-        if isinstance(seat := options.get("seat"), str):
-            raise ValueError(f"A record names the first seat as a number, got seat={seat!r}.")
         if seed is None:
             # The record names the seed that was drawn, so that the meta-episode can be played again.
             seed = int(self.np_random.integers(2**SEED_BITS))
@@ -116,7 +128,10 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
             # A failed one still reports the calls of its opponents.
             rollout.on_env_result(attempt(self._environments, 0, rollout.call))
         if rollout.over:
-            self._on_finished(rollout.trajectory())
+            trajectory = rollout.trajectory()
+            # A row has its task already. Elsewhere the environment drew what the reset did not choose.
+            task = trajectory.task if self._task is not None else met_task(trajectory, self.env)
+            self._on_finished(replace(trajectory, task=task))
 
 
 def met_task(trajectory: Trajectory, env: gym.Env[Any, Any]) -> Task:
@@ -131,4 +146,5 @@ def met_task(trajectory: Trajectory, env: gym.Env[Any, Any]) -> Task:
         seat = trajectory.episodes[0].seats[0] if trajectory.opponent else task.seat
         return replace(task, opponent=trajectory.opponent or None, seat=seat)
     drawn = inner.seated.name if isinstance(inner, TextGameEnv) and inner.seated.others else None
-    return replace(task, opponent=drawn)
+    # A rule, such as `first`, is no seat.
+    return replace(task, opponent=drawn, seat=task.seat if isinstance(task.seat, int) else None)

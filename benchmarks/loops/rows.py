@@ -15,25 +15,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
-from weakref import finalize
+from typing import Any, NamedTuple, get_args
+from weakref import WeakValueDictionary, finalize
 
 import gymnasium as gym
 
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
+from mage_envs.benchmarks.loops.columns import results_of
 from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
-from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, SharedRun
+from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, SharedRun, settle_folder
 from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import ROOT
 from mage_envs.benchmarks.runs.adapt_suite import VERDICT, AdaptPlan, SuiteName, plan_adapt
 from mage_envs.benchmarks.runs.suite_folder import begin, finish
+from mage_envs.core import Task
 from mage_envs.files.locking import folder_lock
 from mage_envs.wrappers.controls import SOURCED
 
@@ -61,11 +64,26 @@ def record(env: gym.Env[Any, Any], out: str | Path, agent: str = "my agent") -> 
         OtherRun: If the folder holds another run.
         ValueError: If the environment cannot be made again from its id and JSON options.
     """
-    run = OwnRun(Path(out), env, LoopAgent(agent))
-    recorded = RecordedEnv(env, run.env_id, run.add)
-    # At the latest when the program ends. `close` does it earlier.
-    recorded.settle = finalize(recorded, run.settle)
+    run = _open_own(Path(out), env, LoopAgent(agent))
+    recorded = RecordedEnv(env, run.env_id, run.add, judge=run.columns)
+    recorded.settle = partial(settle_folder, run.folder)
     return recorded
+
+
+_OWN_RUNS: WeakValueDictionary[tuple[int, Path, str], OwnRun] = WeakValueDictionary()
+"""Runs that this process records, by process id, folder and agent. Each is read once for all its environments."""
+_OWN_LOCK = threading.Lock()
+
+
+def _open_own(folder: Path, env: gym.Env[Any, Any], agent: LoopAgent) -> OwnRun:
+    """Return the run of a folder. When its last environment is gone, or when the program ends, it is settled."""
+    key = (os.getpid(), folder.absolute(), agent.name)
+    with _OWN_LOCK:
+        run = _OWN_RUNS.get(key)
+        if run is None or not run.is_for(env):
+            run = _OWN_RUNS[key] = OwnRun(folder, env, agent)
+            finalize(run, settle_folder, folder.absolute())
+        return run
 
 
 def rows(
@@ -100,33 +118,50 @@ def rows(
             raise ValueError(f"The runs of the suite {name} have their options. Remove options, or name a panel.")
         used = VERDICT if controls is not False else ()
         plan = plan_adapt(suite, agent, loop, memory=memory, pool=pool, controls=used)
-        folder.mkdir(parents=True, exist_ok=True)
-        with folder_lock(folder):
-            begin(folder, plan.to_json(), resume=True)
-        runs = [_LoopRun(folder / run.folder, partial(run.setting_in, folder), loop) for run in plan.runs]
-        by_folder = {run.folder: run for run in runs}
-        for run, planned in zip(runs, plan.runs, strict=True):
-            if planned.row.source is not None:
-                run.source = by_folder[folder / planned.block / planned.row.source]
-        return Rows(runs, partial(_finish_suite, folder, plan))
+        runs: dict[Path, _LoopRun] = {}
+        for planned in plan.runs:
+            # The control `none` copies nothing, and has the same main run.
+            main = runs.get(folder / planned.block / plan.rows[0].name)
+            runs[folder / planned.folder] = _LoopRun(
+                folder / planned.folder,
+                partial(planned.setting_in, folder),
+                loop,
+                main=main if planned.row.control else None,
+                control=planned.row.control or "",
+            )
+        return Rows(
+            folder, list(runs.values()), partial(_begin_suite, folder, plan), partial(_finish_suite, folder, plan)
+        )
     if pool is not None:
         raise ValueError(
             f"pool applies to the suites {' and '.join(get_args(SuiteName))}. Remove it, or use one of them."
         )
     chosen = {**(options or {}), **({} if memory is None else {"memory": memory})}
     setting = Setting(named_panel(name), full_name(name), chosen)
-    runs = [_LoopRun(folder, lambda: setting, loop)]
-    for control in VERDICT if controls else ():
-        source = str(folder) if control in SOURCED else None
-        run = _LoopRun(folder / "controls" / control, partial(apply_control, setting, control, source), loop)
-        run.source = runs[0] if source else None
-        runs.append(run)
-    return Rows(runs)
+    main = _LoopRun(folder, lambda: setting, loop)
+    others = [
+        _LoopRun(
+            folder / "controls" / control,
+            partial(apply_control, setting, control, str(folder) if control in SOURCED else None),
+            loop,
+            main=main,
+            control=control,
+        )
+        for control in VERDICT
+    ]
+    return Rows(folder, [main, *(others if controls else [])])
 
 
 def _suite_named(name: str) -> SuiteName | None:
     """Return the suite of a name, or None if it is that of a panel."""
     return next((suite for suite in get_args(SuiteName) if suite == name), None)
+
+
+def _begin_suite(folder: Path, plan: AdaptPlan) -> None:
+    """Write the plan, or compare it with that in the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with folder_lock(folder):
+        begin(folder, plan.to_json(), resume=True)
 
 
 def _finish_suite(folder: Path, plan: AdaptPlan) -> None:
@@ -139,10 +174,22 @@ def _finish_suite(folder: Path, plan: AdaptPlan) -> None:
 class _LoopRun:
     """A run that is opened when a loop comes to it, because the memories of a control are those of another run."""
 
-    def __init__(self, folder: Path, make_setting: Callable[[], Setting], agent: LoopAgent) -> None:
-        self.folder, self._make_setting, self._agent = folder, make_setting, agent
-        self.source: _LoopRun | None = None
-        """Run from which memories are copied. It must be finished before."""
+    def __init__(
+        self,
+        folder: Path,
+        make_setting: Callable[[], Setting],
+        agent: LoopAgent,
+        *,
+        main: _LoopRun | None = None,
+        control: str = "",
+    ) -> None:
+        self.folder, self.control, self._make_setting, self._agent, self._main = (
+            folder,
+            control,
+            make_setting,
+            agent,
+            main,
+        )
         self._shared: SharedRun | None = None
         self._lock = threading.Lock()
 
@@ -150,37 +197,101 @@ class _LoopRun:
         """Return the run, whose folder is created if needed."""
         with self._lock:
             if self._shared is None:
-                self._shared = SharedRun(self.folder, self._make_setting(), self._agent)
+                main = None if self._main is None else self._main.open()
+                self._shared = SharedRun(
+                    self.folder, self._make_setting(), self._agent, main=main, control=self.control
+                )
             return self._shared
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Return the tasks of the rows. A control has those of its main run."""
+        return self._make_setting().tasks if self._main is None else self._main.tasks
+
+    @property
+    def source(self) -> _LoopRun | None:
+        """Return the run from which memories are copied, which must be finished before; None without one."""
+        return self._main if self.control in SOURCED else None
+
+
+class RowPlace(NamedTuple):
+    """Place of a row, for `Rows.start`."""
+
+    run: int
+    row: int
+    name: str
+    """Folder of the run below that of the record; `.` for the main run of a panel."""
+    task: Task
 
 
 class Rows:
     """Rows of several runs, as an iterator for `for` and for `async for`. Each row is yielded at most once."""
 
-    def __init__(self, runs: Sequence[_LoopRun], on_settled: Callable[[], None] = lambda: None) -> None:
-        """Prepare the rows.
+    def __init__(
+        self,
+        folder: Path,
+        runs: Sequence[_LoopRun],
+        on_begin: Callable[[], None] = lambda: None,
+        on_settled: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare the rows. Nothing is written before the first one is started.
 
         Args:
+            folder: Folder of the record.
             runs: The runs.
+            on_begin: Function that is called before the first row.
             on_settled: Function that is called when a run is finished.
         """
+        self.folder = folder
         # Runs that copy memories come last, so that no loop waits while there is something to play.
         self.runs = sorted(runs, key=lambda run: run.source is not None)
+        self._on_begin: Callable[[], None] | None = on_begin
         self._on_settled = on_settled
+        self._lock = threading.Lock()
 
-    def start(self, run: int, index: int) -> Row | None:
+    def _begin(self) -> None:
+        with self._lock:
+            if self._on_begin is not None:
+                self._on_begin()
+                self._on_begin = None
+
+    def results(self) -> Mapping[str, float]:
+        """Return the level and the adaptation of the whole record, as `mage adapt` computes them; empty without them.
+
+        Raises:
+            ValueError: If the record is not complete.
+        """
+        return results_of(self.folder)
+
+    def places(self) -> list[RowPlace]:
+        """Return all rows in the order of play."""
+        return [
+            RowPlace(number, index, str(run.folder.relative_to(self.folder)), task)
+            for number, run in enumerate(self.runs)
+            for index, task in enumerate(run.tasks)
+        ]
+
+    def claim(self, run: int, row: int) -> bool:
+        """Claim a row for `start`. Return False if it is played or another loop plays it."""
+        self._begin()
+        return self.runs[run].open().claims.claim(row)
+
+    def start(self, run: int, row: int) -> Row | None:
         """Return a row that this loop plays now, or None if the run that it copies memories from is not finished.
+
+        A row that was played is played again, and the new record counts.
 
         Args:
             run: Index in `runs`.
-            index: Index of the row in its panel.
+            row: Index of the row in its panel.
         """
+        self._begin()
         source = self.runs[run].source
         if source is not None and not source.open().settled:
             return None
         shared = self.runs[run].open()
-        shared.claims.claim(index)
-        return self._start(shared, index)
+        shared.claims.claim(row)
+        return self._start(shared, row)
 
     def _start(self, run: SharedRun, index: int) -> Row:
         env = run.make_env(index, self._on_settled)
@@ -208,6 +319,7 @@ class Rows:
 
     def _steps(self) -> Iterator[Row | None]:
         """Yield each row, or None while this loop has to wait for rows that others play."""
+        self._begin()
         yielded: defaultdict[Path, set[int]] = defaultdict(set)
         for run in self.runs:
             if run.source is not None:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_envs, seats_of
 from mage_envs.benchmarks.evaluation.suites.panels import Panel, weights_of
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.loops.recorded_env import RecordedEnv, met_task
+from mage_envs.benchmarks.loops.columns import RunJudge
+from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
 from mage_envs.benchmarks.records.about import about_run, setting_of
 from mage_envs.benchmarks.records.identity import compare
 from mage_envs.benchmarks.records.record_store import (
@@ -28,6 +29,7 @@ from mage_envs.benchmarks.records.record_store import (
     Writer,
     read_about,
     shard_names,
+    sort_run,
 )
 from mage_envs.core import Game, Task
 from mage_envs.files.atomic import write_json
@@ -55,7 +57,7 @@ class LoopAgent:
 
 
 class SharedWriter(Writer):
-    """Writer of a run that others write, too. A meta-episode is on the disk when `add` returns."""
+    """Writer of a run that others write, too. A meta-episode is on the disk when `write` returns."""
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Begin or continue a run. Raises OtherRun if the folder holds another run."""
@@ -63,36 +65,67 @@ class SharedWriter(Writer):
         with folder_lock(folder):
             super().__init__(folder, about, resume=True, shared=True)
         self._process = os.getpid()
+        self._written: tuple[int, ...] | None = None
+        """State of the file of the open shard after this writer wrote it."""
 
-    def add(self, index: int, trajectory: Trajectory) -> None:
-        with folder_lock(self.folder):
-            self.write(index, trajectory)
+    def _file_state(self) -> tuple[int, ...] | None:
+        """Return a value that changes if anybody writes the file of the open shard; None if it does not exist."""
+        try:
+            about = (self.folder / EPISODES / f"{self._shards:05d}.jsonl.gz").stat()
+        except FileNotFoundError:
+            return None
+        return about.st_ino, about.st_size, about.st_mtime_ns
 
     def write(self, index: int, trajectory: Trajectory) -> None:
         """Write a meta-episode, while the caller holds the lock of the folder."""
-        # A shard belongs to one process. A fork begins its own, and so does a second attempt, because the later shard
-        # counts.
-        if not self._open or index in self.kept or self._process != os.getpid():
+        # A shard belongs to one writer, until another one puts the lines in order. A fork begins its own, and so does a
+        # second attempt, because the later shard counts.
+        is_own = self._process == os.getpid() and self._file_state() == self._written
+        if not self._open or index in self.kept or not is_own:
             self._open, self._saved, self._process = [], 0, os.getpid()
             names = shard_names(self.folder) if (self.folder / EPISODES).exists() else []
             self._shards = max((int(Path(name).name.split(".")[0]) for name in names), default=-1) + 1
         super().add(index, trajectory)
         if self._saved < len(self._open):
             self._save()
+        self._written = self._file_state()
 
-    def settle(self) -> None:
-        """Put all lines in order and write root.json, while the caller holds the lock of the folder."""
-        self._open = []
-        self._sort()
-        write_json(self.folder / ROOT, Shards(self.folder).root(), sort_keys=True)
+
+def settle_folder(folder: Path) -> None:
+    """Put the lines of a run in order and write root.json, once nothing is open or the loop has ended."""
+    if not (folder / RUN).exists():
+        return
+    with folder_lock(folder):
+        sort_run(folder)
+        write_json(folder / ROOT, Shards(folder).root(), sort_keys=True)
 
 
 class SharedRun:
     """The run of a panel, whose rows several loops share."""
 
-    def __init__(self, folder: Path, setting: Setting, agent: LoopAgent) -> None:
-        """Begin or continue the run. Raises OtherRun if the folder holds another run."""
+    def __init__(
+        self,
+        folder: Path,
+        setting: Setting,
+        agent: LoopAgent,
+        *,
+        main: SharedRun | None = None,
+        control: str = "",
+    ) -> None:
+        """Begin or continue the run.
+
+        Args:
+            folder: Folder of the run.
+            setting: Setting of the run.
+            agent: Name of the loop.
+            main: The main run, if this one is under a control.
+            control: Control of this run, or an empty text.
+
+        Raises:
+            OtherRun: If the folder holds another run.
+        """
         self.folder, self.setting = folder, setting
+        self.judge: RunJudge = RunJudge(setting, folder, None if main is None else main.judge, control)
         self._writer = SharedWriter(folder, about_run(agent, setting))
         self.claims = open_claims(folder / CLAIMS, len(setting.tasks))
         with folder_lock(folder):
@@ -112,7 +145,8 @@ class SharedRun:
             make_envs(self.setting.panel.env_id, self.setting.options)[0],
             self.setting.panel.env_id,
             partial(self._finish, index, on_settled),
-            self.setting.tasks[index],
+            task=self.setting.tasks[index],
+            judge=partial(self.judge.columns, index),
         )
 
     def _finish(self, index: int, on_settled: Callable[[], None], trajectory: Trajectory) -> None:
@@ -133,9 +167,8 @@ class SharedRun:
         """Write root.json if no meta-episode is open. Return True if it was written."""
         if self.claims.open_pieces():
             return False
-        with folder_lock(self.folder):
-            self._writer.settle()
-            (self.folder / CLAIMS).unlink(missing_ok=True)
+        settle_folder(self.folder)
+        (self.folder / CLAIMS).unlink(missing_ok=True)
         return True
 
 
@@ -155,7 +188,6 @@ class OwnRun:
             ValueError: If the environment cannot be made again from its id and JSON options.
         """
         self.folder, self._agent = folder, agent
-        self._env = env
         self._panel, self._env_kwargs = own_panel(env)
         self.env_id = self._panel.env_id
         folder.mkdir(parents=True, exist_ok=True)
@@ -166,13 +198,25 @@ class OwnRun:
             about = recorded
         self._writer = SharedWriter(folder, about)
 
+    def is_for(self, env: gym.Env[Any, Any]) -> bool:
+        """Return True if an environment has the id and the options of the run."""
+        return own_panel(env) == (self._panel, self._env_kwargs)
+
+    @cached_property
+    def _judge(self) -> RunJudge:
+        return RunJudge(Setting(self._panel, OWN_ROWS, self._env_kwargs), self.folder)
+
+    def columns(self, trajectory: Trajectory) -> dict[str, float]:
+        """Return the exact columns of a meta-episode."""
+        return self._judge.columns(0, trajectory)
+
     def _describe(self, rows: Sequence[Task]) -> dict[str, Any]:
         setting = Setting(replace(self._panel, rows=tuple(rows)), OWN_ROWS, self._env_kwargs)
         return about_run(self._agent, setting)
 
     def add(self, trajectory: Trajectory) -> None:
-        """Store a meta-episode as a new row."""
-        task = met_task(trajectory, self._env)
+        """Store a meta-episode as a new row. Its task names the opponent and the seat that the environment drew."""
+        task = trajectory.task
         if task.opponent is not None and task.opponent not in self._panel.weights():
             raise ValueError(
                 f"{self.folder} records the pool {', '.join(self._panel.weights())}, and {task.opponent} is not in it. "
@@ -186,14 +230,8 @@ class OwnRun:
                 rows, started = setting_of(about).tasks, {"started": about["started"]}
             # Before the line, because a reader refuses a line of a row that run.json does not have.
             write_json(self.folder / RUN, {**self._describe((*rows, task)), **started}, sort_keys=True)
-            self._writer.write(len(rows), replace(trajectory, task=task))
+            self._writer.write(len(rows), trajectory)
             note_failures(self.folder, trajectory)
-
-    def settle(self) -> None:
-        """Write root.json."""
-        if (self.folder / RUN).exists():
-            with folder_lock(self.folder):
-                self._writer.settle()
 
 
 def own_panel(env: gym.Env[Any, Any]) -> tuple[Panel, dict[str, Any]]:

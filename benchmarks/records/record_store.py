@@ -335,16 +335,11 @@ class Writer:
         try:
             self._start()
             self.flush()
-            self._sort()
+            sort_run(self.folder)
             root = root_json(self.kept, self.planned)
             write_json(self.folder / ROOT, root, sort_keys=True)
         finally:
             self._lock.close()
-
-    def _sort(self) -> None:
-        """Put all lines in the order of the panel."""
-        if names := shard_names(self.folder):
-            sort_shards(self.folder, names, _is_full, _write_shard)
 
     def give_up(self) -> None:
         """Close the run after an error. If no meta-episode was played, the folder remains without a run."""
@@ -363,6 +358,12 @@ class Writer:
 def shard_names(folder: Path) -> list[str]:
     """Return the paths of a run's shards, relative to its folder, in order. Raise OSError or UnsafeFile."""
     return [f"{EPISODES}/{name}" for name in names_inside(folder, EPISODES) if SHARD_NAME.fullmatch(name)]
+
+
+def sort_run(folder: Path) -> None:
+    """Put all lines of a run in the order of its panel."""
+    if names := shard_names(folder):
+        sort_shards(folder, names, _is_full, _write_shard)
 
 
 def root_json(entries: Mapping[int, Kept], planned: int) -> dict[str, Any]:

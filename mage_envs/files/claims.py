@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 from mage_envs.files.atomic import NO_FOLLOW
 from mage_envs.files.locking import lock_byte, unlock_byte
@@ -25,11 +25,10 @@ class Claims:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | NO_FOLLOW, 0o644)
         self.count = count
         self._held: set[int] = set()
+        # Closing the file drops the claims of this object alone, because there is one per process and file.
+        finalize(self, os.close, self._file)
         # The locks of the system separate processes only.
         self._threads = threading.Lock()
-
-    def __del__(self) -> None:
-        os.close(self._file)
 
     def update(self, done: Iterable[int]) -> None:
         """Write the states of all pieces from the records. The caller holds the lock of the folder."""

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import mage_envs
+from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
+from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, settle_folder
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from mage_envs.core import Policy
@@ -192,6 +194,21 @@ def test_any_environment_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["verify", "--replay", str(tmp_path / "run")]) == 0
     assert main(["eval", "--from", str(tmp_path / "run")]) == 0
     assert "rows of a loop, 9 meta-episodes" in capsys.readouterr().out
+
+
+def test_writers_that_go_on_after_the_lines_were_put_in_order_lose_nothing(tmp_path: Path) -> None:
+    runs = [OwnRun(tmp_path / "run", _make(num_episodes=1), LoopAgent("mine")) for _ in range(2)]
+    envs = [RecordedEnv(_make(num_episodes=1), run.env_id, run.add) for run in runs]
+    for number, seed in enumerate((0, 1, 2, 3, 4, 5)):
+        _, info = envs[number % 2].reset(seed=seed)
+        play(envs[number % 2], info, reply)
+        if number % 2:
+            # The lines of both shards are merged into one.
+            settle_folder(tmp_path / "run")
+    settle_folder(tmp_path / "run")
+    records = Records(tmp_path / "run")
+    assert [line["task"]["seed"] for _, line in sorted(records.lines.items())] == list(range(6))
+    assert main(["verify", str(tmp_path / "run")]) == 0
 
 
 def test_a_player_alone_is_recorded(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tests.interop.recorded import (
     digest,
     free_port,
     line_digests,
+    read_mage,
     record_rows,
     serve_environment,
 )
@@ -217,3 +218,11 @@ def test_a_killed_server_is_an_error_of_its_clients(tmp_path: Path) -> None:
     with serve_environment(port=port, log=tmp_path / "log"):
         played_row, _ = asyncio.run(play_row(url, "kuhn-paper-16", 0, row.replies))
     assert played_row.prompts == row.prompts
+
+
+def test_an_exported_folder_passes_what_openenv_checks_without_a_container(tmp_path: Path) -> None:
+    read_mage(tmp_path, "export", "KuhnPoker", "--to", "openenv", "--out", "kuhn_env")
+    (tmp_path / "kuhn_env" / "uv.lock").write_text("")
+    program = str(Path(sys.executable).with_name("openenv"))
+    process = subprocess.run([program, "validate", "kuhn_env"], cwd=tmp_path, capture_output=True, text=True)
+    assert "PASS  static.manifest" in process.stdout, process.stdout

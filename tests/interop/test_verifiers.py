@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.recorded import ENV, Row, check_record, digest, record_rows
+from tests.interop.recorded import ENV, Row, check_record, digest, read_mage, record_rows
 from tests.interop.scripted_server import serve_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800), pytest.mark.filterwarnings("default")]
@@ -81,3 +81,13 @@ def test_a_memory_with_fresh_chats_has_one_trace_per_chat(tmp_path: Path) -> Non
     assert len(requests) == 3
     assert len(requests[-1]["messages"]) == 1
     assert "No remark." in text_of(requests[-1]["messages"][0]["content"])
+
+
+def test_an_exported_folder_is_an_environment_of_its_panel(tmp_path: Path) -> None:
+    read_mage(tmp_path, "export", "kuhn-paper-16", "--to", "verifiers", "--out", "mage_kuhn")
+    code = "from verifiers.v1.utils.loaders import taskset_config_type; print(taskset_config_type('mage-kuhn')().panel)"
+    # In the folder, as `pip install` would make the package known.
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "mage_kuhn", capture_output=True, text=True, env=ENV
+    )
+    assert process.stdout == "kuhn-paper-16\n", process.stderr

@@ -54,6 +54,7 @@ _ABOVE = {
     "Related": "mage_envs.related",
     "Request": "mage_envs.wrappers",
     "UnknownOpponent": "mage_envs.opponents",
+    "evaluate": "mage_envs.benchmarks.runs.evaluation",
     "list_forms": "mage_envs.opponents",
     "list_memories": "mage_envs.wrappers",
     "list_opponents": "mage_envs.opponents",
@@ -62,10 +63,13 @@ _ABOVE = {
     "make_opponent": "mage_envs.opponents",
     "opponent_info": "mage_envs.opponents",
     "panel": "mage_envs.benchmarks",
+    "record": "mage_envs.benchmarks.loops.rows",
     "register_memory": "mage_envs.wrappers",
     "register_opponent": "mage_envs.opponents",
     "register_pool": "mage_envs.opponents",
     "register_related": "mage_envs.opponents.related",
+    "results_of": "mage_envs.benchmarks.loops.columns",
+    "rows": "mage_envs.benchmarks.loops.rows",
 }
 """Public names that are imported on first use, with the module of each: packages above this one, and rare parts."""
 _RENAMED = {"panel": "named_panel"}
@@ -115,6 +119,7 @@ __all__ = [
     "TurnRecord",
     "UnknownGame",
     "UnknownOpponent",
+    "evaluate",
     "list_forms",
     "list_games",
     "list_memories",
@@ -129,12 +134,15 @@ __all__ = [
     "parse_tag",
     "play_match",
     "public_info",
+    "record",
     "register_game",
     "register_memory",
     "register_opponent",
     "register_pool",
     "register_record",
     "register_related",
+    "results_of",
+    "rows",
     "settings_of",
 ]
 

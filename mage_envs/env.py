@@ -19,7 +19,7 @@ from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.random.streams import POOL, SEED_BITS, Streams
 from mage_envs.settings import GameSettings
 from mage_envs.spaces import FreeText
-from mage_envs.text.parser import OVERFLOW, Reply
+from mage_envs.text.parser import OVERFLOW, Reply, without_tag
 
 __all__ = ["OpponentFailure", "OpponentSource", "Seated", "TextGameEnv"]
 
@@ -290,7 +290,7 @@ class TextGameEnv(gym.Env[str, str]):
                 reason = OVERFLOW
                 hand.time_out()
             else:
-                reason = hand.answer(action)
+                reason = hand.answer(without_tag(action))
             if hand.over:
                 self._settle()
         elif not self._ended:

@@ -104,7 +104,9 @@ def register_game(
             disable_env_checker=True,
             kwargs={"game_name": name},
         )
-    pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
+    # PettingZoo has a registry since 1.27. `mage_envs.aec` makes the environment in any version.
+    if hasattr(pettingzoo, "register"):
+        pettingzoo.register("aec", f"mage/{name}-v0", entry_point="mage_envs.aec:env", kwargs={"game_name": name})
 
 
 def list_games() -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.vector.utils import create_shared_memory
 
 _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz0123456789 ,.()<>/\n"))
 
@@ -38,3 +39,13 @@ class FreeText(gym.Space[str]):
 
     def __hash__(self) -> int:
         return hash(FreeText)
+
+
+@create_shared_memory.register(FreeText)
+def _refuse_shared_memory(space: FreeText, n: int = 1, ctx: Any = None) -> Any:
+    """Raise ValueError, because Gymnasium shares arrays only. Its own error does not say where to set the option."""
+    raise ValueError(
+        'vectorization_mode="async" shares observations as arrays, and these are texts. Add '
+        'vector_kwargs={"shared_memory": False}, or use gym.make_vec(id, num_envs, workers=N) without a mode, which is '
+        "faster."
+    )

@@ -5,44 +5,50 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, make_agent, split_memory
+from mage_envs.benchmarks.evaluation.run.agents import (
+    Agent,
+    EndpointAgent,
+    PolicyAgent,
+    keeps_state,
+    make_agent,
+    split_memory,
+)
 from mage_envs.benchmarks.evaluation.run.options import DryRunOption, EvalOptions, PanelOptions, PlayOptions
 from mage_envs.benchmarks.evaluation.run.panel_setting import setting_from
-from mage_envs.benchmarks.evaluation.scoring.scores import Summary
 from mage_envs.benchmarks.evaluation.suites.panels import QUICK, Size
 from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, SUITES
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
-from mage_envs.benchmarks.evaluation.tables import layout, summary_table
-from mage_envs.benchmarks.runs.measuring import ending, measure_judged
+from mage_envs.benchmarks.evaluation.tables import summary_table
+from mage_envs.benchmarks.runs.evaluation import Evaluation, evaluate_at, read_evaluation
+from mage_envs.benchmarks.runs.measuring import ending
 from mage_envs.cli.commands import JsonOption, choice_of, output_option, print_json
-from mage_envs.cli.tables import Block, print_report
+from mage_envs.cli.tables import print_report
 from mage_envs.loading.imports import names_from
 
 if TYPE_CHECKING:
     from mage_envs.benchmarks.runs.suite_play import TableFormat
-    from mage_envs.benchmarks.scale.judged_play import JudgedAgent
 
 SUITE_FIELDS = ("agents", "episodes", "game_options")
 """Options of a panel that also apply to a suite."""
 
 
 def command(
+    options: EvalOptions,
     agents: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="AGENT",
-            help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…; AGENT+MEMORY sets the memory of one "
-            "agent. With --suite: a YAML file of rows",
+            help="policy:NAME, scripted:first, model:FOLDER or a folder, llm:…, module:function; AGENT+MEMORY sets the "
+            "memory of one agent. With --suite: a YAML file of rows. Without: score the stored run --from",
         ),
-    ],
-    options: EvalOptions,
+    ] = None,
     suite: Annotated[
         str | None,
         typer.Option(
@@ -79,9 +85,13 @@ def command(
     """
     if options.resume and options.out is None:
         raise ValueError("--resume continues the run of a folder. Name the folder with --out.")
+    agents = agents or []
     if len(set(agents)) < len(agents):
         raise ValueError(f"Agents must differ, got {' '.join(agents)}.")
     options = replace(options, agents=tuple(agents))
+    if not agents:
+        _score_stored(options, suite is not None or dry_run, wide, table_format == "tsv", as_json)
+        return
     if suite is not None:
         _evaluate_suite(suite, options, size, quick, dry_run, table_format, as_json)
         return
@@ -100,43 +110,41 @@ def command(
     _evaluate(cells, options, wide, table_format == "tsv", as_json)
 
 
+def _score_stored(options: EvalOptions, plays: bool, wide: bool, tsv: bool, as_json: bool) -> None:
+    """Print the scores of the runs in `--from`."""
+    if options.source is None:
+        raise ValueError("Name an agent, as in mage eval policy:kuhn/nash, or a stored run with --from RUN.")
+    if plays or replace(options, source=None) != EvalOptions():
+        raise ValueError("--from without an agent scores a stored run, which has all its options. Remove the others.")
+    # Imported here and below, because most evaluations need neither stored runs, banks nor suites.
+    from mage_envs.benchmarks.records.record_store import run_folders
+
+    _report(map(read_evaluation, run_folders(Path(options.source))), wide, tsv, as_json, save=False)
+
+
 def _evaluate(
     cells: Sequence[tuple[Agent, Setting, EvalOptions]], options: EvalOptions, wide: bool, tsv: bool, as_json: bool
 ) -> None:
     """Play the agents, and print and write what they scored."""
     if options.out is not None and len({agent_options.out for _, _, agent_options in cells}) < len(cells):
         raise ValueError("Two agents have the same folder below --out. Play them with one command each.")
-    statuses = []
-    for number, (agent, setting, agent_options) in enumerate(cells):
-        measured, judged_agent = measure_judged(agent_options, agent, setting)
-        written: list[Path] = []
-        if agent_options.out is not None:
-            # Imported here and below, because most evaluations need neither a report, a record, a control nor workers.
-            from mage_envs.benchmarks.report.document import REPORT, UNJUDGED, Heading, can_write_reports, write_report
-            from mage_envs.benchmarks.report.runs import read_runs
-            from mage_envs.benchmarks.scale.judged_play import describe_agents
+    _report((evaluate_at(agent_options, agent, setting) for agent, setting, agent_options in cells), wide, tsv, as_json)
 
-            written = summary_table.save(
-                agent_options.out,
-                measured.summary,
-                judged_curves=None if judged_agent is None else judged_agent.curves(),
-            )
-            if can_write_reports():
-                written.append(agent_options.out / REPORT)
-                head = UNJUDGED if judged_agent is None else Heading(*describe_agents([judged_agent]))
-                write_report(
-                    written[-1],
-                    read_runs([agent_options.out], summaries={agent_options.out: measured.summary}),
-                    head=head,
-                )
+
+def _report(evaluations: Iterable[Evaluation], wide: bool, tsv: bool, as_json: bool, save: bool = True) -> None:
+    """Print each result as soon as it is known, write its files if it has a folder, and exit with its status."""
+    statuses = []
+    for number, evaluation in enumerate(evaluations):
         # Write the files first: if the reader of stdout is gone, the next line raises.
+        written = evaluation.save(evaluation.folder) if save and evaluation.folder is not None else []
         if as_json:
-            values = measured.summary.to_json() | ({} if judged_agent is None else {"scale": judged_agent.to_json()})
-            sys.stdout.write(json.dumps(values) + "\n")
+            sys.stdout.write(json.dumps(evaluation.to_json()) + "\n")
+        elif tsv:
+            sys.stdout.write("\n" * (number > 0) + summary_table.csv_text(evaluation.summary, "\t"))
         else:
-            _print_table(measured.summary, judged_agent, wide, tsv, is_first=number == 0)
+            print_report([*[""] * (number > 0), *evaluation.blocks(wide)])
         sys.stderr.write("".join(f"wrote {path}\n" for path in written))
-        statuses.append(ending(setting, measured))
+        statuses.append(ending(evaluation.setting, evaluation.measured))
     if any(statuses):
         raise SystemExit(min(status for status in statuses if status))
 
@@ -168,29 +176,15 @@ def _cell(options: EvalOptions, spec: str) -> tuple[Agent, Setting, EvalOptions]
 
     return (
         agent,
-        apply_control(setting, agent_options.control, agent_options.source, isinstance(agent, PolicyAgent)),
+        apply_control(
+            setting,
+            agent_options.control,
+            agent_options.source,
+            isinstance(agent, PolicyAgent),
+            keeps_state(agent),
+        ),
         agent_options,
     )
-
-
-def _print_table(summary: Summary, judged_agent: JudgedAgent | None, wide: bool, tsv: bool, is_first: bool) -> None:
-    """Print the sentence, one table and the warnings; all tables if `wide`; with tabs between the fields if `tsv`."""
-    if tsv:
-        sys.stdout.write(("" if is_first else "\n") + summary_table.csv_text(summary, "\t"))
-        return
-    blocks: list[Block] = [] if is_first else [""]
-    if judged_agent is not None:
-        blocks += [f"{judged_agent.sentence()}.", ""]
-    blocks += layout.heading(summary)
-    if judged_agent is not None:
-        blocks += ["", f"{summary.unit.capitalize()} per hand", *judged_agent.blocks()]
-    if wide:
-        # Its last lines are the warnings.
-        print_report([*blocks, "", *summary_table.blocks(summary), *layout.kinds(summary), *layout.failures(summary)])
-        return
-    if judged_agent is None:
-        blocks += layout.means(summary)
-    print_report([*blocks, *layout.failures(summary), *summary.overall.warnings()])
 
 
 def _print_expectations(cells: Sequence[tuple[Agent, Setting, EvalOptions]]) -> None:
@@ -211,7 +205,6 @@ def _fill(bank: Path, options: EvalOptions) -> None:
         raise ValueError(
             "--fill needs one agent, --panel and --memory: mage eval AGENT --panel NAME --memory memento --fill FILE."
         )
-    # Imported here and below, because most evaluations need neither banks nor suites.
     from mage_envs.benchmarks.runs.banks import fill_bank
 
     agent = make_agent(options.agents[0], options.sampling, options.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
+from mage_envs.benchmarks.evaluation.suites.environments import make_envs
+from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.tables.summary_table import format_delimited
 from mage_envs.benchmarks.records.hub_folder import FORMAT as HUB_FOLDER
 from mage_envs.benchmarks.records.hub_folder import write_folder, write_parquet
@@ -20,6 +23,8 @@ from mage_envs.benchmarks.report.markdown import markdown, of_records, of_traini
 from mage_envs.benchmarks.report.trained import training_folders
 from mage_envs.cli.commands import output_option
 from mage_envs.files.atomic import write_atomically
+from mage_envs.loading.imports import without_module
+from mage_envs.registry import find_env
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
 _TASK = ("opponent", "category", "seat0", "failure")
@@ -154,13 +159,17 @@ MARKDOWN = "markdown"
 def command(
     run: Annotated[
         Path,
-        typer.Argument(metavar="RUN", help="Folder of a run, from mage eval --out; for markdown also from mage train"),
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of a run, from mage eval --out; for markdown also from mage train; for openenv a game or an "
+            "environment id, for verifiers a panel",
+        ),
     ],
     to: Annotated[
-        Literal["csv", "parquet", "atif", "sft", "markdown", "hub-folder"],
+        Literal["csv", "parquet", "atif", "sft", "markdown", "hub-folder", "openenv", "verifiers"],
         typer.Option(
             help="Format (required): atif has one trajectory per line, sft one reply with its prompt for TRL's "
-            "SFTTrainer, hub-folder is a Hugging Face data set"
+            "SFTTrainer, hub-folder is a Hugging Face data set, openenv and verifiers are folders of an environment"
         ),
     ],
     out: Annotated[
@@ -168,7 +177,8 @@ def command(
         output_option(
             "FILE",
             "File to write (default: calls.csv, calls.parquet, trajectories.atif.jsonl, sft.jsonl; markdown is "
-            "printed); for hub-folder the folder (default: dataset)",
+            "printed); for hub-folder the folder (default: dataset); for openenv and verifiers the folder, whose name "
+            "is that of the environment",
         ),
     ] = None,
     index: Annotated[
@@ -181,10 +191,14 @@ def command(
 ) -> None:
     """Write a run's calls as CSV or Parquet, its transcripts as ATIF or Markdown, or all as a Hugging Face data set.
 
+    Or write an environment as the folder that OpenEnv or verifiers builds and publishes.
+
     Example: mage export runs/t1/kuhn-k10-paper/react --to csv --out calls.csv
     """
     path = out
-    if to == MARKDOWN:
+    if to in ("openenv", "verifiers"):
+        path = _write_environment(str(run), to, out)
+    elif to == MARKDOWN:
         text = transcripts_text(run, index, episode, prompts)
         if path is None:
             sys.stdout.write(text)
@@ -197,6 +211,28 @@ def command(
         path = path or Path(name)
         write(_whole(run), path)
     sys.stderr.write(f"wrote {path}\n")
+
+
+def _write_environment(name: str, to: str, out: Path | None) -> Path:
+    """Write the folder of an environment for another framework, and return it."""
+    # Imported here, because the export of a run needs neither panels nor other frameworks.
+    from mage_envs.wrappers.adapters.environment_folder import write_openenv, write_verifiers
+
+    if to == "verifiers":
+        named_panel(name)
+        path = out or Path(re.sub(r"\W", "_", f"mage_{name}").lower())
+        write_verifiers(name, path)
+        return path
+    env_id, options = find_env(without_module(name))
+    if options:
+        raise ValueError(f"--to openenv needs an environment id without options, got {name}, which is {env_id}.")
+    [env] = make_envs(env_id)
+    facts = env.get_wrapper_attr("env_metadata").spec
+    # An episode pays 10 or -10, or 5 times the mean return of its hands.
+    most = max(10.0, 5 * abs(facts.min_return), 5 * abs(facts.max_return))
+    path = out or Path(re.sub(r"\W", "_", env_id).lower())
+    write_openenv(env_id, path, most * env.get_wrapper_attr("num_episodes"))
+    return path
 
 
 def transcripts_text(folder: Path, index: int | None, episode: int | None, prompts: bool) -> str:

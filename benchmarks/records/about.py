@@ -20,6 +20,7 @@ from mage_envs.benchmarks.evaluation.suites.panels import Panel, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import DISPLAY, Setting
 from mage_envs.benchmarks.records.lines import VERSION
 from mage_envs.benchmarks.versions import package_versions
+from mage_envs.core import Task
 from mage_envs.loading.imports import load_modules, user_modules
 
 _END = 2**16
@@ -34,6 +35,10 @@ def about_run(agent: Agent, setting: Setting) -> dict[str, Any]:
     if not isinstance(setting.panel.opponents, str):
         # Pairs keep the order of the opponents, which determines the tasks; run.json is written with sorted keys.
         panel["opponents"] = list(setting.panel.opponents.items())
+    if panel["rows"] is None:
+        del panel["rows"]
+    else:
+        panel["rows"] = [task.to_json() for task in panel["rows"]]
     return {
         "schema": VERSION,
         "agent": identity_of(agent, setting.game_name),
@@ -67,6 +72,8 @@ def setting_of(about: Mapping[str, Any]) -> Setting:
     name, has_ids = panel_fields.pop("name"), panel_fields.pop("has_ids")
     if not isinstance(panel_fields["opponents"], str):
         panel_fields["opponents"] = dict(panel_fields["opponents"])
+    if "rows" in panel_fields:
+        panel_fields["rows"] = tuple(Task(**row) for row in panel_fields["rows"])
     panel = named_panel(name) if has_ids else Panel(**panel_fields)
     return Setting(panel, name, about["env_kwargs"])
 

@@ -38,14 +38,17 @@ _SHARED = ("memory", "context", "style", "env_id")
 """Options in which the source run must agree."""
 
 
-def apply_control(setting: Setting, control: str, source: str | None, by_policy: bool = False) -> Setting:
+def apply_control(
+    setting: Setting, control: str, source: str | None, by_policy: bool = False, own_memory: bool = False
+) -> Setting:
     """Return the setting under a control.
 
     Args:
         setting: Setting without a control.
         control: One of `options.ControlName`.
         source: Folder of the run from which the controls `other` and `same` copy memories; None for other controls.
-        by_policy: True if a policy plays, whose own memory `none` must empty, too.
+        by_policy: True if a policy plays, whose memory is its turns.
+        own_memory: True if the agent has a memory of its own, which `none` must empty, too.
 
     Raises:
         NoRun: If `source` holds no run.
@@ -56,7 +59,7 @@ def apply_control(setting: Setting, control: str, source: str | None, by_policy:
         raise ValueError(f"--from requires --control {' or '.join(SOURCED)}. Remove --from.")
     if (episodes := setting.resolved["num_episodes"]) < 2:
         raise ValueError(f"--control {control} requires num_episodes of at least 2, got {episodes}.")
-    if control == "none" and not by_policy:
+    if control == "none" and not (by_policy or own_memory):
         return setting.with_options(memory="none")
     memory = setting.resolved["memory"]
     if type(parse_control(memory)[0]) is not Control:

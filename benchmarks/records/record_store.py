@@ -15,7 +15,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -46,6 +46,8 @@ from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line, trajectory_from_json
 
 RUN, ROOT, EPISODES = "run.json", "root.json", "episodes"
+CLAIMS = ".claims"
+"""File of the meta-episodes that loops are playing, until all are finished."""
 SUITE = "suite.json"
 """File in a folder that contains the runs of a suite."""
 SHARD_NAME = re.compile(r"[0-9]{5,9}\.jsonl\.gz")
@@ -202,7 +204,7 @@ class Writer:
     process can write to the folder until `close` or `give_up`.
     """
 
-    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool) -> None:
+    def __init__(self, folder: Path, about: Mapping[str, Any], resume: bool, *, shared: bool = False) -> None:
         """Begin a new run or resume one.
 
         A run without a finished meta-episode is replaced, unless `resume` continues it.
@@ -210,6 +212,7 @@ class Writer:
         Args:
             about: Content of run.json.
             resume: True if a run in the folder may be continued.
+            shared: True if the caller holds the lock of the folder during each call.
 
         Raises:
             OtherRun: If the folder contains other files, a run with other settings, or a run while `resume` is False.
@@ -229,18 +232,17 @@ class Writer:
         """Damaged lines of the resumed run. Their meta-episodes are played again."""
         self._shards = 0
         self.planned: int = self._about["setting"]["meta_episodes"]
-        self._lock = FolderLock(folder)
-        try:
+        with ExitStack() as lock:
+            if not shared:
+                lock.enter_context(FolderLock(folder))
             self._begin(resume)
-        except BaseException:
-            self._lock.release()
-            raise
+            self._lock = lock.pop_all()
 
     def _begin(self, resume: bool) -> None:
         """Read the folder, and clear it if its run has no finished meta-episode."""
         if not (self.folder / RUN).exists():
             # Files that an earlier attempt may have left before it wrote run.json, and this process's lock.
-            own_files = {self.folder / LOCK, self.folder / FAILURES, *drafts_of(self.folder, RUN)}
+            own_files = {*(self.folder / name for name in (LOCK, CLAIMS, FAILURES)), *drafts_of(self.folder, RUN)}
             if {*self.folder.iterdir()} - own_files:
                 raise OtherRun(f"{self.folder} is not empty and holds no run; choose another folder.")
             return
@@ -332,23 +334,18 @@ class Writer:
         try:
             self._start()
             self.flush()
-            self._sort()
+            sort_run(self.folder)
             root = root_json(self.kept, self.planned)
             write_json(self.folder / ROOT, root, sort_keys=True)
         finally:
-            self._lock.release()
-
-    def _sort(self) -> None:
-        """Put all lines in the order of the panel."""
-        if names := shard_names(self.folder):
-            sort_shards(self.folder, names, _is_full, _write_shard)
+            self._lock.close()
 
     def give_up(self) -> None:
         """Close the run after an error. If no meta-episode was played, the folder remains without a run."""
         if self.kept:
             self.close()
         else:
-            self._lock.release()
+            self._lock.close()
 
     def _start(self) -> None:
         """Write run.json if it does not exist."""
@@ -360,6 +357,12 @@ class Writer:
 def shard_names(folder: Path) -> list[str]:
     """Return the paths of a run's shards, relative to its folder, in order. Raise OSError or UnsafeFile."""
     return [f"{EPISODES}/{name}" for name in names_inside(folder, EPISODES) if SHARD_NAME.fullmatch(name)]
+
+
+def sort_run(folder: Path) -> None:
+    """Put all lines of a run in the order of its panel."""
+    if names := shard_names(folder):
+        sort_shards(folder, names, _is_full, _write_shard)
 
 
 def root_json(entries: Mapping[int, Kept], planned: int) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from mage_envs.wrappers.rollout.line_schema import (
     PlayedRecord,
     Seat,
     StrictRecord,
+    TaskRecord,
     WholeNumber,
 )
 
@@ -101,6 +102,8 @@ class PanelRecord(StrictRecord):
     env_kwargs: Options
     by_weight: bool = False
     own_seeds: bool = False
+    rows: Annotated[list[TaskRecord], Field(max_length=MAX_META_EPISODES)] | None = None
+    """The tasks themselves, if a loop chose them."""
 
 
 class RunRecord(StrictRecord):

@@ -11,7 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent, SavedModelAgent
+from mage_envs.benchmarks.evaluation.run.agents import (
+    Agent,
+    EndpointAgent,
+    PolicyAgent,
+    SavedModelAgent,
+    keeps_state,
+)
 from mage_envs.benchmarks.evaluation.run.baselines import baseline_rows
 from mage_envs.benchmarks.evaluation.run.budget import Limits
 from mage_envs.benchmarks.evaluation.run.evaluate import (
@@ -81,14 +87,34 @@ def measure(options: PlayOptions, agent: Agent, setting: Setting, spec: str) -> 
             sys.stderr.write(f"{options.out}: {problem}; playing it again, the old shard is kept\n")
         _keep(writer, play, partial(_add, writer, agent, setting.game_name))
         # Scoring the stored records gives a resumed run the same tables as an uninterrupted one.
-        trajectories = _load_trajectories(writer.folder) if writer.kept else []
+        trajectories = load_trajectories(writer.folder) if writer.kept else []
     if not trajectories:
         raise RuntimeError(f"Nothing was played: {limits.spent() or 'no worker returned a meta-episode'}.")
+    return score(options, agent.name, setting, trajectories, limits)
+
+
+def score(
+    options: PlayOptions,
+    name: str,
+    setting: Setting,
+    trajectories: Sequence[Trajectory],
+    limits: Limits | None = None,
+) -> Measured:
+    """Return the scores of played meta-episodes, beside those of the setting's baselines.
+
+    Args:
+        options: Options of the play, which the baselines share.
+        name: Name of the agent.
+        setting: Panel and options.
+        trajectories: Meta-episodes in the panel's order.
+        limits: Limits of the calls, if there were some.
+    """
     floors = baseline_rows(setting, partial(_play_baseline, options)) if options.baselines else ()
-    return Measured(replace(summary_of(agent.name, setting, trajectories), floors=floors), trajectories, limits)
+    summary = replace(summary_of(name, setting, trajectories), floors=floors)
+    return Measured(summary, trajectories, Limits() if limits is None else limits)
 
 
-def _load_trajectories(folder: Path) -> list[Trajectory]:
+def load_trajectories(folder: Path) -> list[Trajectory]:
     """Return all meta-episodes of a run in the panel's order, with the fields that tables read."""
     from mage_envs.benchmarks.records.record_store import Shards
 
@@ -308,7 +334,10 @@ def measure_judged(
         # The memory of a custom object cannot be named in the setting of a control.
         if options.controls or (options.controls is None and free and can_be_controlled(setting)):
             opponents = {setting.tasks[index].opponent for index in runs[""].values}
-            for name, changed in control_settings(setting, folder, free, has_other=len(opponents) > 1):
+            controls = control_settings(
+                setting, folder, by_policy=free, own_memory=keeps_state(agent), has_other=len(opponents) > 1
+            )
+            for name, changed in controls:
                 # Kept beside the run, so that `mage report` has the same verdict.
                 path, control_options = paths[name], replace(options, out=paths[name], baselines=False)
                 try:

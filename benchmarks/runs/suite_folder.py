@@ -123,17 +123,19 @@ def _portable(row: Mapping[str, Any]) -> dict[str, Any]:
 def begin(out: Path, plan: Mapping[str, Any], resume: bool) -> None:
     """Write the plan, or compare it with an existing one. Raise OtherRun if the folder holds anything else."""
     path = out / SUITE
-    if path.exists() and next(out.rglob(RUN), None) is None:
+    stored = read_suite(out)
+    # The round trip through JSON turns tuples into lists, as they are in the stored plan.
+    differing_keys = [
+        key
+        for key, value in json.loads(json.dumps(plan)).items()
+        if stored is not None and _strip_roots(stored).get(key) != value
+    ]
+    if differing_keys and next(out.rglob(RUN), None) is None:
         # A plan without any run can be replaced.
         path.unlink()
     if path.exists():
-        if not resume:
+        if not resume and next(out.rglob(RUN), None) is not None:
             raise OtherRun(f"{out} already holds a suite. Continue it with --resume, or use another folder.")
-        stored = read_suite(out) or {}
-        # The round trip through JSON turns tuples into lists, as they are in the stored plan.
-        differing_keys = [
-            key for key, value in json.loads(json.dumps(plan)).items() if _strip_roots(stored).get(key) != value
-        ]
         if differing_keys:
             raise OtherRun(f"{out} holds another suite: {', '.join(differing_keys)} differ. Use another folder.")
     elif {*out.iterdir()} - {out / LOCK}:

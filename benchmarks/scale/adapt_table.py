@@ -114,6 +114,11 @@ class AdaptResult:
         """Return the mean over families of the main level less that under a control, None if it was not played."""
         return mean_over_families(self.cell_differences(control))
 
+    @property
+    def failed(self) -> int:
+        """Number of planned meta-episodes that failed or were not played, under any condition."""
+        return sum(run.failed for runs in self.conditions.values() for run in runs.values())
+
     def unusable(self) -> int:
         """Return the number of answers without a legal action under the main condition."""
         return sum(run.unusable for run in self.conditions[self.main].values())

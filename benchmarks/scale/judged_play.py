@@ -189,12 +189,16 @@ def can_be_controlled(setting: Setting) -> bool:
     return isinstance(setting.options.get("memory", ""), str) and memory != "none" and "/" not in str(memory)
 
 
-def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other: bool) -> Iterator[tuple[str, Setting]]:
+def control_settings(
+    setting: Setting, folder: Path, *, by_policy: bool, own_memory: bool, has_other: bool
+) -> Iterator[tuple[str, Setting]]:
     """Yield the name and the setting of each control of the verdict.
 
     Args:
         setting: Setting of the main run.
         folder: Folder of the main run, from which memories are copied.
+        by_policy: True if a policy plays.
+        own_memory: True if the agent has a memory of its own.
         has_other: True if the main run finished meta-episodes against several opponents. Otherwise there is no memory
             of another one.
     """
@@ -202,7 +206,7 @@ def control_settings(setting: Setting, folder: Path, by_policy: bool, has_other:
     options = {key: value for key, value in setting.env_kwargs.items() if key not in ("elicit", "elicit_form")}
     setting = replace(setting, env_kwargs=options)
     for name in CONTROLS if has_other else CONTROLS[:1]:
-        yield name, apply_control(setting, name, str(folder) if name == "other" else None, by_policy)
+        yield name, apply_control(setting, name, str(folder) if name == "other" else None, by_policy, own_memory)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, make_agent
+from mage_envs.benchmarks.evaluation.run.agents import Agent, PolicyAgent, SavedModelAgent, keeps_state, make_agent
 from mage_envs.benchmarks.evaluation.suites.adapt import cell_of
 from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import EPISODES, PROTOCOLS, Suite
@@ -87,6 +87,7 @@ def plan_runs(
     protocols: Sequence[str] | None = None,
     lengths: Sequence[int] | None = None,
     quick: bool = False,
+    agent: Agent | None = None,
 ) -> list[PlannedRun]:
     """Return all runs of a suite, setting by setting. Panels whose data are absent have none.
 
@@ -95,6 +96,7 @@ def plan_runs(
         protocols: Protocols to play (default: those of the suite).
         lengths: Numbers of episodes to play (default: those of the suite).
         quick: True for a trial, in which generated data replace absent ones.
+        agent: Agent of all rows (default: the agents that the rows name).
 
     Raises:
         ValueError: If a run cannot be played with its options, or if the source of a row does not play a panel.
@@ -106,7 +108,16 @@ def plan_runs(
             for panel, note in _present(suite, quick).items():
                 short = shorts[panel]
                 for row in rows:
-                    for cell in _plan_run(_add_size(panel, note, size), short, row, protocol, episodes, note):
+                    cells = _plan_run(
+                        _add_size(panel, note, size),
+                        short,
+                        row,
+                        protocol,
+                        episodes=episodes,
+                        reason=note,
+                        agent=agent,
+                    )
+                    for cell in cells:
                         if row.source and f"{cell.block}/{row.source}" not in {run.folder for run in runs}:
                             raise ValueError(f"Row {row.name} copies from {row.source}, which does not play {short}.")
                         runs.append(cell)
@@ -134,13 +145,13 @@ def _add_size(panel: str, note: str, size: int | None) -> str:
 
 
 def _plan_run(
-    panel: str, short: str, row: SuiteRow, protocol: str, episodes: int, reason: str = ""
+    panel: str, short: str, row: SuiteRow, protocol: str, *, episodes: int, reason: str, agent: Agent | None
 ) -> Iterator[PlannedRun]:
     """Yield the run, or nothing if the row is not measured at this panel."""
     spec = row.agent_at(short)
     if spec is None:
         return
-    agent, base_panel = make_agent(spec, row.sampling), named_panel(panel)
+    agent, base_panel = agent or make_agent(spec, row.sampling), named_panel(panel)
     model_options: dict[str, Any] = {}
     if isinstance(agent, SavedModelAgent):
         if agent.settings.env_id != base_panel.env_id:
@@ -162,7 +173,7 @@ def _plan_run(
         options["memory"] = row.memory
     setting = Setting(base_panel, panel, options)
     if row.control is not None and row.source is None:
-        setting = apply_control(setting, row.control, None, by_policy=isinstance(agent, PolicyAgent))
+        setting = apply_control(setting, row.control, None, own_memory=keeps_state(agent))
     # Resolving the options raises if they are incompatible, before anything is played.
     _ = setting.fingerprint
     notes = [f"other options ({', '.join(sorted(row.env_kwargs))})"] if row.env_kwargs else []

@@ -227,7 +227,7 @@ def _reporting(parser: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 _REPORTED = (
     *(ValueError, LookupError, OSError, ImportError, RuntimeError, ArithmeticError, MemoryError),
-    gym.error.Error,
+    *(gym.error.Error, imports.WrongKind),
 )
 """Errors of a user's input or of the machine."""
 

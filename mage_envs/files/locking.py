@@ -31,6 +31,8 @@ LOCKED_BYTE = 1 << 30
 """Position of the byte that is locked on Windows. No other process could read a locked part of the text."""
 RETRY_S = 0.05
 """Pause in seconds between two tries to lock a file."""
+WAIT_S = 60.0
+"""Seconds for which `folder_lock` waits for another process."""
 
 LOCK = ".lock"
 """Name of the file that holds the process id of a folder's writer."""
@@ -64,6 +66,28 @@ def lock_file(file: int) -> bool:
         # POSIX allows both EAGAIN and EACCES for a lock that another process holds. Windows has EACCES.
         return False
     return True
+
+
+def lock_byte(file: int, position: int) -> bool:
+    """Lock one byte beyond the content of an open file for this process. Return False if another process holds it."""
+    try:
+        if _FCNTL is not None:
+            _FCNTL.lockf(file, _FCNTL.LOCK_EX | _FCNTL.LOCK_NB, 1, LOCKED_BYTE + position)
+        elif _MSVCRT is not None:
+            os.lseek(file, LOCKED_BYTE + position, os.SEEK_SET)
+            _MSVCRT.locking(file, _MSVCRT.LK_NBLCK, 1)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def unlock_byte(file: int, position: int) -> None:
+    """End a lock of `lock_byte`."""
+    if _FCNTL is not None:
+        _FCNTL.lockf(file, _FCNTL.LOCK_UN, 1, LOCKED_BYTE + position)
+    elif _MSVCRT is not None:
+        os.lseek(file, LOCKED_BYTE + position, os.SEEK_SET)
+        _MSVCRT.locking(file, _MSVCRT.LK_UNLCK, 1)
 
 
 _THREADS: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
@@ -157,3 +181,24 @@ class FolderLock:
             return os.path.samestat(os.fstat(self._file), os.stat(self._path))
         except FileNotFoundError:
             return False
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder for one change. Wait while other threads and processes hold it for theirs.
+
+    Raises:
+        FolderInUse: If another process holds the lock for longer than `WAIT_S`, because it plays a run there.
+    """
+    with _THREADS[folder.absolute()]:
+        last_try = time.monotonic() + WAIT_S
+        while True:
+            try:
+                lock = FolderLock(folder)
+                break
+            except FolderInUse:
+                if time.monotonic() > last_try:
+                    raise
+            time.sleep(RETRY_S)
+        with lock:
+            yield

@@ -18,6 +18,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from traceback import extract_tb
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -41,6 +42,10 @@ class NoSuchModule(ImportError):
 
 class NoSuchName(ImportError):
     """Error for a name that its module does not define."""
+
+
+class WrongKind(TypeError):
+    """Error for a name of the user's that refers to another kind of object than expected."""
 
 
 class UntrustedName(ImportError):
@@ -98,12 +103,13 @@ def naming_file() -> str | None:
     return _FILE.get()
 
 
-def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
+def load_modules(names: Iterable[str], named_by: str = OPTION, *, registers: bool = True) -> None:
     """Import modules, so that they register their games and opponents.
 
     Args:
         names: Dotted module names.
         named_by: Source of the names, the first words of an error message.
+        registers: False for the module of an agent, which no reader of the run needs: `user_modules` leaves it out.
 
     Raises:
         ImportError: If a module cannot be imported. The message is one line.
@@ -128,8 +134,17 @@ def load_modules(names: Iterable[str], named_by: str = OPTION) -> None:
             raise NoSuchModule(
                 f"{named_by}: no module {error.name!r} was found. Searched: {describe_search_path()}."
             ) from error
+        except ImportError:
+            raise
+        except Exception as error:
+            # The message of a SyntaxError has its line. Of any other error, the last line of the module is the place.
+            frames = [frame for frame in extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+            place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames[1:] else ""
+            raise ImportError(
+                f"{named_by}: {name!r} cannot be imported: {type(error).__name__}: {error}{place}."
+            ) from error
         _check_found(name, named_by)
-        if name not in _IMPORTED:
+        if registers and name not in _IMPORTED:
             _IMPORTED.append(name)
 
 
@@ -196,7 +211,7 @@ def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
 
     Raises:
         ImportError: If the module or the class does not exist.
-        TypeError: If the name is not a class with these methods.
+        WrongKind: If the name is not a class with these methods.
         UntrustedName: If the name comes from a file and the user did not import the module.
     """
     module, _, name = spec.partition(":")
@@ -205,7 +220,7 @@ def load_class(spec: str, noun: str, methods: Iterable[str]) -> type[Any]:
     missing = [method for method in methods if not hasattr(attribute, method)]
     if not isinstance(attribute, type) or missing:
         got = f"it lacks {' and '.join(missing)}" if isinstance(attribute, type) else f"got {type(attribute).__name__}"
-        raise TypeError(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
+        raise WrongKind(f"{spec!r} must be {noun}, a class with {', '.join(methods)}; {got}.")
     return attribute
 
 
@@ -214,7 +229,7 @@ def load_function(spec: str) -> FunctionType:
 
     Raises:
         ImportError: If the module or the function does not exist.
-        TypeError: If the name is not a function that this module defines. A function of the standard library, such as
+        WrongKind: If the name is not a function that this module defines. A function of the standard library, such as
             `os:system`, is therefore refused.
         UntrustedName: If the name comes from a file and the user did not import the module.
     """
@@ -222,7 +237,25 @@ def load_function(spec: str) -> FunctionType:
     load_modules([module], spec)
     attribute = _attribute(sys.modules[module], name, spec)
     if not isinstance(attribute, FunctionType) or attribute.__module__ != module:
-        raise TypeError(f"{spec!r} must be a function that {module} defines; got {type(attribute).__name__}.")
+        raise WrongKind(f"{spec!r} must be a function that {module} defines; got {type(attribute).__name__}.")
+    return attribute
+
+
+def load_callable(spec: str) -> Callable[..., Any]:
+    """Import the function or class that `module:name` refers to, and that the module defines.
+
+    Raises:
+        ImportError: If the module or the name does not exist.
+        WrongKind: If the name is neither a function nor a class, or if another module defines it, as in `os:system`.
+        UntrustedName: If the name comes from a file and the user did not import the module.
+    """
+    module, _, name = spec.partition(":")
+    load_modules([module], spec, registers=False)
+    attribute = _attribute(sys.modules[module], name, spec)
+    if not isinstance(attribute, FunctionType | type) or attribute.__module__ != module:
+        raise WrongKind(
+            f"{spec!r} must be a function or a class that {module} defines; got {type(attribute).__name__}."
+        )
     return attribute
 
 

@@ -112,7 +112,8 @@ def unsuitable(kind: Any) -> str | None:
             kind.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC,
             "it draws its chance by itself, so a seed cannot reproduce a hand",
         ),
-        (kind.action_structs_only, "it does not list its legal actions"),
+        # OpenSpiel has such games since 2.0.
+        (getattr(kind, "action_structs_only", False), "it does not list its legal actions"),
         (
             not kind.provides_information_state_string
             and not kind.provides_observation_string

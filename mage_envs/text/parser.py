@@ -102,3 +102,9 @@ def parse_reply(reply: str, tag: str | None) -> Parsed:
 def parse_tag(reply: str, tag: str | None) -> str | None:
     """Return the answer in a reply, as `parse_reply` finds it."""
     return parse_reply(reply, tag).answer
+
+
+def without_tag(action: str) -> str:
+    """Return the answer in the tag of the meta ids, which agents keep in base ids too, or the text itself."""
+    # Almost every action has none, and a search is cheaper than parsing.
+    return parse_tag(action, "action") or action if "</action>" in action else action

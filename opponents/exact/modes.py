@@ -180,8 +180,7 @@ class Modes:
 
 
 def end_turn(node: Node, seat: int, episode: int) -> Turn:
-    """Return the turn of a seat at the end of a hand, as `on_hand_end` receives it.
-    """
+    """Return the turn of a seat at the end of a hand, as `on_hand_end` receives it."""
     state = node.state
     return Turn(
         player=seat,

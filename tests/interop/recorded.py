@@ -60,6 +60,41 @@ def record_rows(folder: Path, panel: str, agent: str = "scripted:random", **opti
     ]
 
 
+def line_digests(run: Path) -> dict[int, str]:
+    """Return the digest of each recorded meta-episode by its index."""
+    files = sorted((run / "episodes").iterdir())
+    lines = [json.loads(line) for file in files for line in gzip.decompress(file.read_bytes()).splitlines()]
+    return {line["index"]: line["digest"] for line in lines}
+
+
+def read_mage(folder: Path, *words: str) -> str:
+    """Return what `mage` prints in another process."""
+    process = subprocess.run([sys.executable, "-c", RUN, *words], capture_output=True, text=True, cwd=folder, env=ENV)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def check_record(folder: Path, record: Path, count: int) -> None:
+    """Check that a framework's record has the meta-episodes and the scores of `mage eval` (`record_rows`).
+
+    Args:
+        folder: Folder of `record_rows`.
+        record: Folder of the framework's record.
+        count: Number of the first rows that the framework played.
+    """
+    expected = line_digests(folder / "run")
+    assert line_digests(record) == {index: expected[index] for index in range(count)}
+    assert "all as recorded" in read_mage(folder, "verify", "--replay", str(record))
+    if count < len(expected):
+        return
+    assert (record / "root.json").read_text() == (folder / "run" / "root.json").read_text()
+    values = [json.loads(read_mage(folder, "adapt", str(run), "--json"))["scale"] for run in (folder / "run", record)]
+    for value in values:
+        # The sentence names the agent, and the control runs are those of `mage eval` alone.
+        del value["sentence"], value["verdict"], value["own"], value["other"]
+    assert values[0] == values[1]
+
+
 def free_port() -> int:
     with socket.socket() as free_socket:
         free_socket.bind(("127.0.0.1", 0))
@@ -72,7 +107,8 @@ def serve_environment(*options: str, port: int, log: Path) -> Iterator[subproces
     """Run `mage serve openenv` in a process of its own until it answers, and stop it at the end."""
     command = [sys.executable, "-c", RUN, "serve", "openenv", "--port", str(port), *options]
     with log.open("ab") as output:
-        server = subprocess.Popen(command, env=ENV, stdout=output, stderr=output)
+        # The records are below the current folder.
+        server = subprocess.Popen(command, env=ENV, stdout=output, stderr=output, cwd=log.parent)
     try:
         for _ in range(1200):
             assert server.poll() is None, log.read_text()

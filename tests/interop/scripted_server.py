@@ -23,6 +23,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers of the server. `requests` holds the bodies of all requests."""
 
     requests: list[dict[str, Any]]
+    has_usage = True
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -42,7 +43,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(data, "text/event-stream")
         else:
             choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
-            answer = {**shared, "object": "chat.completion", "choices": choices, "usage": usage}
+            answer = {**shared, "object": "chat.completion", "choices": choices}
+            answer |= {"usage": usage} if self.has_usage else {}
             self._send(json.dumps(answer), "application/json")
 
     def _send(self, text: str, kind: str) -> None:
@@ -57,10 +59,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve_script() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Run the server. Yields its base URL and the list of its requests."""
+def serve_script(has_usage: bool = True) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Run the server. Yields its base URL and the list of its requests. Without usage, records hold the texts alone."""
     requests: list[dict[str, Any]] = []
-    handler = type("Bound", (Handler,), {"requests": requests})
+    handler = type("Bound", (Handler,), {"requests": requests, "has_usage": has_usage})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

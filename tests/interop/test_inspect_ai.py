@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.recorded import ENV, Row, digest, record_rows
+from tests.interop.recorded import ENV, Row, check_record, digest, read_mage, record_rows
 from tests.interop.scripted_server import serve_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
@@ -34,7 +34,7 @@ print(log.location)
 @pytest.mark.parametrize("options", [{}, {"context": "conversation", "memory": "both"}])
 def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path, options: dict[str, Any]) -> None:
     rows = record_rows(tmp_path, "kuhn-paper-128", "scripted:first", **options)
-    with serve_script() as (url, requests):
+    with serve_script(has_usage=False) as (url, requests):
         env = {**ENV, "MAGE_API_KEY": "none", "MAGE_BASE_URL": url}
         command = [sys.executable, "-c", CODE, "kuhn-paper-128", json.dumps(options), str(tmp_path / "log")]
         process = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
@@ -55,9 +55,33 @@ def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path, options: dict[s
     assert digest(log_rows) == digest(rows)
     assert [score["return"] for score in scores] == [sum(row.rewards) for row in rows]
     assert {score["invalid"] for score in scores} == {0}
+    assert all({"level", "regret", "best"} <= score.keys() for score in scores)
+    record = Path(log["eval"]["metadata"]["record"])
+    assert record.parent == tmp_path / "runs"
+    check_record(tmp_path, record, len(rows))
     assert len(requests) == sum(len(row.replies) for row in rows)
     received = json.dumps([request["messages"] for request in requests])
     assert not any(secret in received for row in rows for secret in row.secrets)
+
+
+def test_inspect_finds_the_suite_by_name_and_reports_its_verdict(tmp_path: Path) -> None:
+    with serve_script(has_usage=False) as (url, _):
+        env = {**ENV, "MAGE_API_KEY": "none", "MAGE_BASE_URL": url}
+        program = str(Path(sys.executable).with_name("inspect"))
+        options = ["--display", "none", "--log-dir", "log", "--log-format", "json", "-T", "out=record"]
+        command = [program, "eval", "mage_envs/adapt", "--model", "openai-api/mage/scripted", *options]
+        process = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+    [file] = (tmp_path / "log").glob("*.json")
+    log = json.loads(file.read_text())
+    assert log["status"] == "success"
+    [scores] = log["results"]["scores"]
+    shown = {name: metric["value"] for name, metric in scores["metrics"].items()}
+    # The script plays by the legal actions alone, so no memory is worth anything to it.
+    played = json.loads(read_mage(tmp_path, "adapt", "record", "--json"))
+    assert shown["level"] == pytest.approx(played["level"]["mean"], abs=1e-12)
+    assert shown["own_memory"] == shown["other_memory"] == 0
+    assert played["verdict"] == "does not measurably adapt"
 
 
 def text_of(message: dict[str, Any]) -> str:

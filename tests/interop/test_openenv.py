@@ -18,11 +18,21 @@ import pytest
 
 from mage_envs import PUBLIC_KEYS
 from mage_envs.cli.game_options import as_flags
-from tests.interop.recorded import ENV, Row, digest, free_port, record_rows, serve_environment
+from tests.interop.recorded import (
+    ENV,
+    Row,
+    check_record,
+    digest,
+    free_port,
+    line_digests,
+    read_mage,
+    record_rows,
+    serve_environment,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600), pytest.mark.filterwarnings("default")]
 
-KEYS = {"prompt", "metadata", *PUBLIC_KEYS}
+KEYS = {"prompt", "metadata", "columns", *PUBLIC_KEYS}
 KUHN = "kuhn-paper-128"
 SESSIONS = 64
 
@@ -51,6 +61,19 @@ async def play_row(url: str, split: str, index: int, replies: list[str]) -> tupl
     return Row(prompts, replies, [reward for reward in rewards if reward], []), text
 
 
+async def columns_of(url: str, split: str, replies: list[str]) -> dict[str, float]:
+    """Play the first row again, and return the columns of the last observation."""
+    from openenv import GenericEnvClient
+
+    async with GenericEnvClient(base_url=url) as client:
+        result = await client.reset(split=split, index=0)
+        for reply in replies:
+            assert result.observation["columns"] == {}
+            result = await client.step({"text": reply})
+    columns: dict[str, float] = result.observation["columns"]
+    return columns
+
+
 @pytest.mark.parametrize(
     ("split", "options"),
     [
@@ -74,12 +97,22 @@ def test_64_sessions_play_what_mage_eval_plays(tmp_path: Path, split: str, optio
 
     with serve_environment(*as_flags(options), port=port, log=tmp_path / "log"):
         results = asyncio.run(all_rows())
+        last = asyncio.run(columns_of(url, split, rows[0].replies))
         described = post(url, "num_tasks", split=split), post(url, "task", split=split, index=0)
     # The client cannot distinguish a reward of 0 from the step's own 0.
     expected = [row._replace(rewards=[reward for reward in row.rewards if reward]) for row in rows]
     assert digest([row for row, _ in results]) == digest(expected)
     for (_, text), row in zip(results, rows, strict=True):
         assert not any(json.dumps(secret)[1:-1] in text for secret in row.secrets)
+    # A second play of a row is in a record of its own.
+    [server] = (tmp_path / "runs").iterdir()
+    assert sorted(path.name for path in server.iterdir()) == [split, f"{split}-pass-2"]
+    judged = split == KUHN
+    assert set(last) == ({"level", "regret", "best"} if judged else set())
+    if judged:
+        check_record(tmp_path, server / split, len(rows))
+    else:
+        assert line_digests(server / split) == line_digests(tmp_path / "run")
     assert described[0] == {"num_tasks": len(rows)}
     assert set(described[1]["task"]) == {"id", "index", "env_id"}
 
@@ -185,3 +218,11 @@ def test_a_killed_server_is_an_error_of_its_clients(tmp_path: Path) -> None:
     with serve_environment(port=port, log=tmp_path / "log"):
         played_row, _ = asyncio.run(play_row(url, "kuhn-paper-16", 0, row.replies))
     assert played_row.prompts == row.prompts
+
+
+def test_an_exported_folder_passes_what_openenv_checks_without_a_container(tmp_path: Path) -> None:
+    read_mage(tmp_path, "export", "KuhnPoker", "--to", "openenv", "--out", "kuhn_env")
+    (tmp_path / "kuhn_env" / "uv.lock").write_text("")
+    program = str(Path(sys.executable).with_name("openenv"))
+    process = subprocess.run([program, "validate", "kuhn_env"], cwd=tmp_path, capture_output=True, text=True)
+    assert "PASS  static.manifest" in process.stdout, process.stdout

@@ -13,8 +13,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from mage_envs.trainer.backends.tiny import tiny_model
-from mage_envs.wrappers.adapters.trl import dataset, environment
-from tests.interop.recorded import Row, digest, record_rows
+from mage_envs.wrappers.adapters.trl import columns, dataset, environment
+from tests.interop.recorded import Row, check_record, digest, record_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900), pytest.mark.filterwarnings("default")]
 
@@ -63,7 +63,7 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
     rows = record_rows(tmp_path, PANEL, "scripted:first", context="conversation", memory="both", num_episodes=2)
     environments: list[Any] = []
     transcripts: dict[int, list[tuple[str, list[str], list[str]]]] = {}
-    factory = environment(PANEL, env_kwargs={"num_episodes": 2})
+    factory = environment(PANEL, env_kwargs={"num_episodes": 2}, out=str(tmp_path / "record"))
 
     class Observed(factory):  # type: ignore[misc, valid-type]
         """The adapter's class, with a log of everything that TRL passes."""
@@ -109,7 +109,12 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
         shuffle_dataset=False,
     )
     trainer = ScriptedTrainer(
-        model=model, args=config, processing_class=tokenizer, train_dataset=dataset(PANEL), environment_factory=Observed
+        model=model,
+        args=config,
+        processing_class=tokenizer,
+        train_dataset=dataset(PANEL),
+        environment_factory=Observed,
+        reward_funcs=[columns],
     )
     trainer.rows = rows
     trainer.train()
@@ -124,4 +129,11 @@ def test_a_training_run_plays_the_rows_of_a_panel(tmp_path: Path) -> None:
             assert digest([played_row]) == digest([row._replace(secrets=[])])
     logged = [entry["rewards/Observed/mean"] for entry in trainer.state.log_history if "rewards/Observed/mean" in entry]
     assert logged == [sum(row.rewards) for row in rows[:2]]
+    # Both members of a group play the same row, each in a record of its own.
+    for record in (tmp_path / "record", tmp_path / "record-pass-2"):
+        check_record(tmp_path, record, 2)
+    regrets = [entry["mage/regret"] for entry in trainer.state.log_history if "mage/regret" in entry]
+    assert len(regrets) == 2
+    assert all(regret > -1e-9 for regret in regrets)
+    assert {"mage/level", "mage/best"} <= trainer.state.log_history[0].keys()
     assert torch.isfinite(torch.tensor(trainer.state.log_history[0]["loss"]))

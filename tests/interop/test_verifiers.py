@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.recorded import ENV, Row, digest, record_rows
+from tests.interop.recorded import ENV, Row, check_record, digest, read_mage, record_rows
 from tests.interop.scripted_server import serve_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(1800), pytest.mark.filterwarnings("default")]
@@ -63,9 +63,12 @@ def test_a_panel_is_played_as_mage_eval_plays_it(tmp_path: Path) -> None:
         )
         assert trace["rewards"]["return"]["score"] == sum(rows_by_index[trace["task"]["data"]["idx"]].rewards)
         assert trace["metrics"]["invalid"] == 0
+        assert {"level", "regret", "best"} <= trace["metrics"].keys()
     assert digest([rows_by_index[index] for index in range(ROWS)]) == digest(rows)
     received = json.dumps([request["messages"] for request in requests])
     assert not any(secret in received for row in rows for secret in row.secrets)
+    [record] = (tmp_path / "runs").iterdir()
+    check_record(tmp_path, record, ROWS)
 
 
 def test_a_memory_with_fresh_chats_has_one_trace_per_chat(tmp_path: Path) -> None:
@@ -78,3 +81,13 @@ def test_a_memory_with_fresh_chats_has_one_trace_per_chat(tmp_path: Path) -> Non
     assert len(requests) == 3
     assert len(requests[-1]["messages"]) == 1
     assert "No remark." in text_of(requests[-1]["messages"][0]["content"])
+
+
+def test_an_exported_folder_is_an_environment_of_its_panel(tmp_path: Path) -> None:
+    read_mage(tmp_path, "export", "kuhn-paper-16", "--to", "verifiers", "--out", "mage_kuhn")
+    code = "from verifiers.v1.utils.loaders import taskset_config_type; print(taskset_config_type('mage-kuhn')().panel)"
+    # In the folder, as `pip install` would make the package known.
+    process = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path / "mage_kuhn", capture_output=True, text=True, env=ENV
+    )
+    assert process.stdout == "kuhn-paper-16\n", process.stderr

@@ -407,3 +407,17 @@ def test_replies_read_off_a_table_are_those_of_the_policy():
         counts.append(Counter(env.reset(seed=seed)[0][29:] for seed in range(2000)))
     for text in counts[0] | counts[1]:
         assert abs(counts[0][text] - counts[1][text]) < 5 * (counts[0][text] + 25) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "answer", ["<action>bet</action>", "I think of <action>check</action>, but <action> bet </action>"]
+)
+def test_base_ids_accept_the_tag(answer):
+    plain, tagged = (gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash") for _ in range(2))
+    for env in (plain, tagged):
+        env.reset(seed=3)
+    expected, result = plain.step("bet"), tagged.step(answer)
+    assert result == expected
+    assert result[4]["action"] == "bet"
+    tagged.reset(seed=3)
+    assert tagged.step("<action>fold it</action>")[4]["invalid_reason"] == "invalid"

@@ -215,7 +215,7 @@ def asynchronous(**options):
 
 def test_shared_memory_is_refused_with_the_remedy():
     """Text of any length has no place in shared memory. Gymnasium's own `Text` space would show constant text."""
-    with pytest.raises(ValueError, match="shared_memory=False"):
+    with pytest.raises(ValueError, match=r'Add vector_kwargs=\{"shared_memory": False\}, or use gym.make_vec'):
         asynchronous()
 
 

@@ -4,21 +4,27 @@
 
 A client plays over the WebSocket `/ws`. `POST /reset` and `/step` make a new environment per request, so they do not
 play. The observation holds the prompt and public keys of `info`, because clients pass all of it to the model.
+
+The server records each meta-episode that ends in a new folder below `runs`, which it names when it starts: the rows of
+a split in `FOLDER/SPLIT`, and further plays of a row in `FOLDER/SPLIT-pass-2`. `mage adapt FOLDER/SPLIT` reads them.
+The last observation has the columns `level`, `regret` and `best`, if the decisions can be judged exactly.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Any
 
-import gymnasium as gym
 from openenv.core import Action, Environment, Observation, State, create_app
 from openenv.core.env_server.types import ConcurrencyConfig
+from pydantic import Field
 
 import mage_envs
-from mage_envs.wrappers.adapters.rewards import make, make_for
+from mage_envs.wrappers.adapters.recording import Passes, RecordedRow, new_folder
 
+LOGGER = logging.getLogger(__name__)
 OPTIONS = ("opponent", "seat", "task")
 """Options of an episode that a client may choose, if it names no row of a split."""
 
@@ -46,6 +52,8 @@ class PromptObservation(Observation):
     num_episodes: int = 1
     legal_actions: tuple[str, ...] = ()
     max_steps: int | None = None
+    columns: dict[str, float] = Field(default_factory=dict)
+    """Level, regret and best possible value of a meta-episode that ended; empty before."""
 
 
 class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
@@ -54,10 +62,10 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
     SUPPORTS_CONCURRENT_SESSIONS = True
     state = State(episode_id=None, step_count=0)
 
-    def __init__(self, env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None) -> None:
+    def __init__(self, env_id: str, passes: Passes) -> None:
         super().__init__()
-        self._env_id, self._chosen = env_id, (reward, env_kwargs)
-        self._env: gym.Env[str, str] | None = None
+        self._env_id, self._passes = env_id, passes
+        self._row: RecordedRow | None = None
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> PromptObservation:
         """Start the row `index` of the panel `split`, or the server's environment with `seed` and `OPTIONS`."""
@@ -67,24 +75,28 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
         # A client is a stranger: no name of its own may import a module, open a file or call an address.
         if options.get("opponent", "uniform") not in mage_envs.list_opponents():
             raise ValueError(f"opponent={options['opponent']!r} is not one of mage_envs.list_opponents().")
+        # The meta-episode before this one may not be finished. Its row is free as soon as it is dropped.
+        self._row = None
         if (split := kwargs.get("split")) is None:
-            env = make(self._env_id, *self._chosen)
+            row = self._passes.start_own(self._env_id, seed, options)
         elif options or seed is not None:
             raise ValueError("A row of a split has its own seed and options. Leave seed, opponent, seat and task out.")
         else:
-            row, env = self._row(split, kwargs.get("index", 0)), make_for(mage_envs.panel(split), *self._chosen)
-            seed, options = row.seed, row.options()
-        self._env, self.state = env, State(episode_id=episode_id, step_count=0)
-        return self._make_observation(*env.reset(seed=seed, options=options or None))
+            index = kwargs.get("index", 0)
+            self._task(split, index)
+            row = self._passes.start(split, index, folder=split)
+        self._row, self.state = row, State(episode_id=episode_id, step_count=0)
+        return self._make_observation(row.prompt, row.info)
 
     def step(self, action: AnswerAction, timeout_s: float | None = None, **unknown: Any) -> PromptObservation:
-        if self._env is None:
+        if self._row is None:
             raise RuntimeError("Call reset before step.")
-        observation, reward, terminated, truncated, info = self._env.step(str(action.text))
+        observation, reward, terminated, truncated, info = self._row.env.step(str(action.text))
         self.state.step_count += 1
+        columns: dict[str, float] = {}
         if over := terminated or truncated:
-            self._env = None
-        return self._make_observation(observation, info, reward=float(reward), done=over)
+            columns, self._row = self._row.columns(), None
+        return self._make_observation(observation, info, reward=float(reward), done=over, columns=columns)
 
     def _make_observation(self, prompt: str, info: Mapping[str, Any], **result: Any) -> PromptObservation:
         public_keys = mage_envs.public_info(info).keys() & PromptObservation.model_fields.keys()
@@ -92,7 +104,7 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
 
     # -- the task API: a panel is a split --------------------------------------------------------------------
 
-    def _row(self, split: str, index: int) -> mage_envs.Task:
+    def _task(self, split: str, index: int) -> mage_envs.Task:
         if not 0 <= index < len(panel_tasks(split)):
             raise IndexError(f"index={index} must be from 0 to {len(panel_tasks(split)) - 1} in {split}.")
         return panel_tasks(split)[index]
@@ -105,7 +117,7 @@ class MageEnvironment(Environment[AnswerAction, PromptObservation, State]):
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
         """Return the place of a row. Its opponent and its seed are private."""
-        return {"id": f"{split}-{index}", "index": index, "env_id": self._row(split, index).env_id}
+        return {"id": f"{split}-{index}", "index": index, "env_id": self._task(split, index).env_id}
 
 
 def server(env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None, limits: ConcurrencyConfig) -> Any:
@@ -117,5 +129,7 @@ def server(env_id: str, reward: str, env_kwargs: Mapping[str, Any] | None, limit
         env_kwargs: Options of the environments.
         limits: Maximum number of clients, and the time after which a silent session ends.
     """
-    session = partial(MageEnvironment, env_id, reward, env_kwargs)
+    passes = Passes(new_folder("openenv", "server"), "openenv", reward, env_kwargs or {})
+    LOGGER.warning("Meta-episodes are recorded in %s", passes.out)
+    session = partial(MageEnvironment, env_id, passes)
     return create_app(session, AnswerAction, PromptObservation, env_name="mage_envs", concurrency_config=limits)

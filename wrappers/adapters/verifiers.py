@@ -3,20 +3,24 @@
 The environment opens one interaction per chat. A memory that starts fresh chats, such as `reflection`, therefore has
 one trace per chat, and each trace has the reward of the episodes that ended in it. With `memory="both"` or `"history"`
 a meta-episode is one trace.
+
+Each evaluation is recorded below `runs`, or in `--env.taskset.out`: `mage adapt FOLDER` reads it. The last trace of a
+row has the metrics `level`, `regret` and `best`, if its decisions can be judged exactly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 import verifiers.v1 as vf
 from pydantic import Field
 
 import mage_envs
-from mage_envs.wrappers.adapters.rewards import make_for
+from mage_envs.wrappers.adapters.recording import Passes, new_folder
 
 __all__ = ["MageEnv", "MageTaskset"]
 
@@ -25,10 +29,11 @@ class RowData(vf.TaskData):
     """One row of a panel."""
 
     panel: str
-    row: dict[str, Any]
-    """Fields of `mage_envs.Task`. The model does not see them."""
+    index: int
+    """Index of the row. The model sees neither its seed nor its opponent."""
     reward: str
     env_kwargs: dict[str, Any]
+    out: str
 
 
 class PanelConfig(vf.TasksetConfig):
@@ -40,6 +45,8 @@ class PanelConfig(vf.TasksetConfig):
     """One of `return`, `final` and `differential`."""
     env_kwargs: dict[str, Any] = Field(default_factory=lambda: {"memory": "both"})
     """Options of the environment. The context is always `conversation`."""
+    out: str = ""
+    """Folder of the record (default: a new one below `runs`)."""
 
 
 class RowTask(vf.Task[RowData]):
@@ -51,13 +58,15 @@ class MageTaskset(vf.Taskset[RowTask, PanelConfig]):
 
     def load(self) -> Iterator[RowTask]:
         config = self.config
-        for index, row in enumerate(mage_envs.panel(config.panel).tasks()):
+        out = config.out or new_folder("verifiers", config.panel)
+        for index in range(len(mage_envs.panel(config.panel).tasks())):
             data = RowData(
                 name=f"{config.panel}#{index}",
                 panel=config.panel,
-                row=asdict(row),
+                index=index,
                 reward=config.reward,
                 env_kwargs={**config.env_kwargs, "context": "conversation"},
+                out=out,
             )
             yield RowTask(data, config.task)
 
@@ -72,9 +81,11 @@ class MageEnv(vf.Env[PlayerConfig]):
     """Play a row: the environment takes the place of the user."""
 
     async def run(self, task: RowTask, agents: Any) -> None:
-        data, row = task.data, mage_envs.Task(**task.data.row)
-        env = make_for(mage_envs.panel(data.panel), data.reward, data.env_kwargs)
-        message, info = env.reset(seed=row.seed, options=row.options())
+        data = task.data
+        passes = _passes(data.out, agents.player.config.model, data.reward, json.dumps(data.env_kwargs))
+        # In a thread here and below, because files are written, and because an opponent may need seconds.
+        row = await asyncio.to_thread(passes.start, data.panel, data.index)
+        env, message, info = row.env, row.prompt, row.info
         over = stopped = False
         while not (over or stopped):
             paid, invalid = 0.0, 0
@@ -83,7 +94,6 @@ class MageEnv(vf.Env[PlayerConfig]):
                     segment = await interaction.turn(message)
                     if stopped := segment.terminated:
                         break
-                    # In a thread, because an opponent may need seconds.
                     message, reward, terminated, truncated, info = await asyncio.to_thread(env.step, segment.last_reply)
                     paid, invalid = paid + float(reward), invalid + (info["invalid_reason"] is not None)
                     over = terminated or truncated
@@ -94,3 +104,12 @@ class MageEnv(vf.Env[PlayerConfig]):
             trace.record_metric("invalid", invalid)
             for episode, value in enumerate(info.get("episode_values", ())):
                 trace.record_metric(f"value_{episode + 1}", value)
+            if over:
+                for name, column in (await asyncio.to_thread(row.columns)).items():
+                    trace.record_metric(name, column)
+
+
+@lru_cache(maxsize=64)
+def _passes(out: str, agent: str, reward: str, env_kwargs: str) -> Passes:
+    """Return the plays of one evaluation, which its rows share."""
+    return Passes(out, agent, reward, json.loads(env_kwargs))

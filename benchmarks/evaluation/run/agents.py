@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from mage_envs.benchmarks.evaluation.run.function_agent import ABOUT, FORM, FunctionAgent, names_function
 from mage_envs.benchmarks.evaluation.run.hugging_face import HuggingFaceAgent, LocalAgent, local_generator
 from mage_envs.core import (
     Game,
@@ -21,6 +22,7 @@ from mage_envs.core import (
 )
 from mage_envs.loading.arguments import nearest_name, parse
 from mage_envs.loading.defaults import fill_in
+from mage_envs.loading.imports import NoSuchModule
 from mage_envs.opponents import list_opponents, make_opponent
 from mage_envs.opponents.registry import portable_spec
 from mage_envs.text.generation import Generator
@@ -34,6 +36,8 @@ REPLY_DEADLINE_S = 600
 """Timeout in seconds for one reply of a model behind an endpoint, unless its name sets a deadline."""
 NO_MODEL = ("policy", "scripted")
 """Kinds of agents that read no prompts."""
+MODELS = ("model", "checkpoint", "hf", "llm")
+"""Kinds of agents that are models."""
 FORMS: Mapping[str, str] = {
     "policy:NAME": "a registered opponent in the learner's seat, as in policy:kuhn/nash or policy:mcts:1000",
     "scripted:first": "always the first legal action",
@@ -45,6 +49,7 @@ FORMS: Mapping[str, str] = {
     "presets, as in hf:runs/smollm2 or hf:Qwen/Qwen3-4B,max_tokens=1024",
     "llm:MODEL@URL": "a model behind an OpenAI-compatible endpoint, as in llm:qwen3:4b@http://localhost:11434/v1; "
     "a second @URL names another server of it",
+    FORM: ABOUT,
 }
 """Forms of agent names that `make_agent` accepts, with their descriptions."""
 
@@ -274,7 +279,7 @@ def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     parsed = parse(spec)
     kind, arguments = parsed.name, parsed.arguments or ""
     saved = kind in ("model", "checkpoint")
-    models = (saved and arguments) or (kind not in ("policy", "scripted", "llm", "hf") and Path(spec).is_dir() and spec)
+    models = (saved and arguments) or (kind not in (*NO_MODEL, "llm", "hf") and Path(spec).is_dir() and spec)
     if models:
         return SavedModelAgent(models, sampling)
     if kind == "hf" and arguments:
@@ -290,7 +295,19 @@ def _agent(spec: str, sampling: Mapping[str, float] | None) -> Agent:
     policies = [f"policy:{name}" for name in list_opponents()]
     spellings = policies + [f"scripted:{name}" for name in _SCRIPTS]
     hint = f" Did you mean 'policy:{spec}'?" if f"policy:{spec}" in policies else nearest_name(spec, spellings)
+    if names_function(spec) and kind not in (*NO_MODEL, *MODELS):
+        try:
+            return FunctionAgent(spec)
+        except NoSuchModule:
+            # A near name is a misspelt one. Otherwise the error says where the module was searched.
+            if not hint:
+                raise
     raise ValueError(f"Unknown agent {spec!r}: expected a folder or one of the forms {', '.join(FORMS)}.{hint}")
+
+
+def keeps_state(agent: Agent) -> bool:
+    """Return True if the agent has a memory of its own, which the control `none` must empty, too."""
+    return isinstance(agent, PolicyAgent) or (isinstance(agent, FunctionAgent) and agent.keeps_state)
 
 
 def split_memory(spec: str) -> tuple[str, str | None]:

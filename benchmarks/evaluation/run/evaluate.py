@@ -11,6 +11,7 @@ from typing import Any
 
 from mage_envs.benchmarks.evaluation.run.agents import Agent, EndpointAgent, PolicyAgent
 from mage_envs.benchmarks.evaluation.run.budget import SPENT, Limits, limit_calls
+from mage_envs.benchmarks.evaluation.run.function_agent import FunctionAgent
 from mage_envs.benchmarks.evaluation.run.options import EvalOptions
 from mage_envs.benchmarks.evaluation.suites.environments import check_opponents, env_maker, game_of
 from mage_envs.core import Task
@@ -49,9 +50,12 @@ class PanelPlayer:
         """
         env_id = tasks[0].env_id
         game = game_of(env_id, env_kwargs)
-        # A policy reads no text, so the control of its memory is its own affair.
+        # The agent's own memory is under the environment's control, too.
         memory = (env_kwargs or {}).get("memory")
-        generator = agent.generator(game, memory) if isinstance(agent, PolicyAgent) else agent.generator(game)
+        if isinstance(agent, PolicyAgent | FunctionAgent):
+            generator = agent.generator(game, memory)
+        else:
+            generator = agent.generator(game)
         self._generator = limit_calls(generator, limits)
         check_opponents(tasks, game)
         self._envs = RolloutEnvs(env_maker(env_id, env_kwargs), workers, memory_gb)

@@ -76,7 +76,11 @@ class PanelOptions:
     ] = None
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="RUN", help="Run to take memories from, with --control other or same"),
+        typer.Option(
+            "--from",
+            metavar="RUN",
+            help="Without an agent, the run to score; with --control other or same, the run to take memories from",
+        ),
     ] = None
     elicit: Annotated[
         bool,

@@ -131,6 +131,8 @@ class Panel:
     """Options of the environment that the panel sets if the user does not."""
     by_weight: bool = False
     """True if the number of tasks of an opponent follows its weight. Each task then has a seed of its own."""
+    rows: tuple[Task, ...] | None = None
+    """The tasks themselves, if a loop chose them; None if the panel makes them."""
     variable: str = ""
     """Environment variable with the folder of the data; empty if the data are generated."""
     stand_in: str = ""
@@ -164,6 +166,8 @@ class Panel:
 
     def tasks(self, env_kwargs: Mapping[str, Any] | None = None) -> tuple[Task, ...]:
         """Return the tasks. `env_kwargs` locates data that are not generated."""
+        if self.rows is not None:
+            return self.rows
         opponents = tuple(self.weights()) or (None,)
         seats: Sequence[int | None] = self.seats if self.opponents else (None,)
         rows = self.rows_per_cell or -(-self.size // (len(opponents) * len(seats)))

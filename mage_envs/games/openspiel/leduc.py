@@ -85,7 +85,8 @@ class LeducTexts(Texts):
 
     def __init__(self, game: Any, unwrapped: Unwrapped) -> None:
         super().__init__(game, unwrapped)
-        changed = self.parameters["starting_player"] or self.parameters["action_mapping"]
+        # OpenSpiel has the first of these since 2.0.
+        changed = self.parameters.get("starting_player") or self.parameters["action_mapping"]
         self._plain = bool(changed) or game.num_players() != 2
         self.worded = not self._plain
         self._by_rank = bool(self.parameters["suit_isomorphism"])

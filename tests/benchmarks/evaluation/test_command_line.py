@@ -183,7 +183,9 @@ def test_limits_keep_the_finished_meta_episodes_and_resume_plays_the_rest(tmp_pa
         (["eval", "policy:cfr", "--panel", "kuhn-paper", "--opponents", "cfr"], "--panel fixes its opponents"),
         (["eval", "x", "--rows", "a"], "mage eval: Invalid value for '--rows': Input should be a valid integer"),
         (["eval", "x", "--control", "frozn"], "'shuffled', 'other', 'same', 'given'. Did you mean frozen?"),
-        (["eval"], "mage eval: Missing argument 'AGENT'."),
+        (["eval"], "Name an agent, as in mage eval policy:kuhn/nash, or a stored run with --from RUN."),
+        (["eval", "--from", "nowhere"], "nowhere holds no run"),
+        (["eval", "--from", "x", "--rows", "2"], "--from without an agent scores a stored run"),
         (["eval", "policy:cfr", *KUHN, "--budget", "minutes=nan"], "--budget minutes must be more than 0"),
         (["eval", "policy:cfr", *KUHN, "--seed", "-1"], "seed=-1 must not be negative"),
         (

@@ -364,7 +364,7 @@ def test_an_opponent_without_any_score_ends_the_command_with_status_1(capfd):
     [
         ("plicy:cfr", "Unknown agent 'plicy:cfr'.* Did you mean 'policy:cfr'\\?"),
         ("cfr", r"Did you mean 'policy:cfr'\?$"),
-        ("zzz", r"MODEL@URL\.$"),
+        ("zzz", r"MODEL@URL, module:function\.$"),
         ("scripted:best", "one of the forms policy:NAME"),
         ("policy:", "Unknown"),
         ("model:nowhere", "the folder does not exist"),
@@ -396,6 +396,7 @@ def test_forms_are_all_made():
         "model:FOLDER": None,
         "hf:MODEL": None,
         "llm:MODEL@URL": "llm:tiny@http://127.0.0.1/v1,cache=off",
+        "module:function": "tests.benchmarks.loops.function_agents:reply",
     }
     for form in FORMS:
         spec = specs.get(form, form)

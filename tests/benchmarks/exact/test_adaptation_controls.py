@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from mage_envs.benchmarks.commands.adapt import controls_of
 from mage_envs.benchmarks.evaluation.run.agents import GeneratorAgent, PolicyAgent, make_agent
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
 from mage_envs.benchmarks.evaluation.run.options import PlayOptions
@@ -22,6 +21,7 @@ from mage_envs.benchmarks.exact.recorded_generator import WatchedGenerator
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records
+from mage_envs.benchmarks.runs.adapt_suite import controls_of
 from mage_envs.benchmarks.runs.measuring import measure
 from mage_envs.benchmarks.scale.adapt_table import PAIRED
 from mage_envs.benchmarks.scale.adaptation import CellValues, PlayedValue, ScaledRun, run_of_cell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -165,7 +166,13 @@ def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: in
     specs = rollout_specs(config.env_id, config.seed, SEED, count, 1, pool_weights(config))
     policy = partial(make_opponent, player.removeprefix(POLICY), first_env.get_wrapper_attr("game"))
     envs = [first_env, *(make() for _ in range(min(AT_ONCE, count) - 1))]
-    trajectories = collect(envs, _Tokenised(PolicyGenerator(policy), tokens, config.constrained), specs)
+    progress, numbers = Progress(f"Playing {player}", count, "meta-episodes"), itertools.count(1)
+    trajectories = collect(
+        envs,
+        _Tokenised(PolicyGenerator(policy), tokens, config.constrained),
+        specs,
+        on_finished=lambda _, __: progress(next(numbers)),
+    )
     # A policy writes no reflections. A weight of 0 leaves their tokens out.
     weights = [[float(step.phase == "play") for step in trajectory.steps] for trajectory in trajectories]
     rows = build_rows(trajectories, weights)

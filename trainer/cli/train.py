@@ -65,6 +65,8 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
     "help_all": ("", "List every field of the method, TRL and transformers"),
 }
 """Options of the command itself: metavar, empty for a switch, and help."""
+RARE = ("imitate_rows", "imitate_rate", "imitate_episodes")
+"""Those of them that the short help leaves out."""
 USUAL = (
     *("env_id", "opponents", "num_episodes", "memory", "prompt_style", "env_kwargs", "output_dir", "seed"),
     *("max_rollouts", "groups_per_rollout", "num_generations", "learning_rate", "beta", "advantage", "credit"),
@@ -136,6 +138,7 @@ def build_app(
         # The trailing underscore keeps keywords and fields of the same name apart.
         f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(placeholders), None)
         for name, (metavar, text) in OWN_OPTIONS.items()
+        if listed != "usual" or name not in RARE
     }
     for title, group in groups.items():
         for item in fields(group):

@@ -12,7 +12,7 @@ COMMA = ,
 PIP = pip install --quiet --disable-pip-version-check -c constraints.txt
 export HF_HUB_OFFLINE = 1
 export TOKENIZERS_PARALLELISM = false
-.PHONY: help demo demo-plain demo-reflect demo-seeds demo-objectives tables bench peers test test-more test-long lint
+.PHONY: help demo demo-plain demo-reflect demo-seeds demo-objectives five tables bench peers test test-more test-long lint
 .PHONY: docs versions vllm lm deepspeed ray slurm interop clean
 
 help:  ## list the targets
@@ -24,13 +24,15 @@ demo demo-plain demo-reflect:
 	$(BIN)/mage demo $(patsubst demo-%,--%,$(filter demo-%,$@))
 demo-seeds: $(VENV)/.runtime  ## the demo with several seeds
 demo-objectives: $(VENV)/.runtime  ## objectives of training beside each other
+five: $(VENV)/.runtime  ## the five environments with a small model each, as one table; some CPU hour
 bench: $(VENV)/.runtime  ## measure speed
 peers: $(VENV)/.runtime  ## compare speed with other suites
 versions: $(VENV)/.develop  ## a wheel beside the oldest and newest core packages; VERSIONS="--python python3.13" adds more
-demo-seeds demo-objectives bench peers versions:
+demo-seeds demo-objectives five bench peers versions:
 	$(BIN)/python -m $(or $($@_module),dev.$@) $(if $(filter versions,$@),$(VERSIONS))
 demo-seeds_module = dev.demo_seeds
 demo-objectives_module = examples.objectives
+five_module = examples.five
 bench_module = dev.speed
 # Every suite with scripted rows, as a trial, and the demo's model (runs/demo, from `make demo`) under all controls.
 tables: $(VENV)/.runtime  ## every suite with scripted agents, as a trial

@@ -3,7 +3,7 @@
 The data are `benchmarks/evaluation/suites/reported.json` (the paper's figures), `benchmarks/paper/references.json`
 (ceilings and baselines) and `benchmarks/results/paper.json` (our runs, and the costs of all stages). `--measure` plays
 the references again, of all panels or of the named ones, and `--costs` computes the costs. `--runs FOLDER` reads our
-runs from the folder of `mage paper table1`.
+runs from the folder of `mage paper table1`, and `--mini FOLDER` plays the small models of `python -m examples.five`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,29 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from mage_envs.benchmarks.evaluation.run.agents import make_agent
+from mage_envs.benchmarks.evaluation.run.agents import make_agent, saved_options
 from mage_envs.benchmarks.evaluation.run.evaluate import evaluate
+from mage_envs.benchmarks.evaluation.run.summary import summary_of
 from mage_envs.benchmarks.evaluation.scoring.estimates import Estimate
 from mage_envs.benchmarks.evaluation.suites.panels import named_panel
 from mage_envs.benchmarks.evaluation.suites.paper import setting_for
 from mage_envs.benchmarks.evaluation.suites.released import RELEASED, SIZE
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.markup import markdown
+from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
 from mage_envs.benchmarks.paper.costs import MEAN_REPLY, cost_of
-from mage_envs.benchmarks.paper.results import DRAWS, MARKS, SUCCESS, UNKNOWN, PaperCell, cells_of
+from mage_envs.benchmarks.paper.results import (
+    DRAWS,
+    MARKS,
+    SUCCESS,
+    UNKNOWN,
+    PaperCell,
+    cells_of,
+    measures_of,
+    value_of,
+)
 from mage_envs.benchmarks.paper.stages import stages_of, suite_of
+from mage_envs.game_record import RECORDS
 from mage_envs.trainer.config.hardware import hardware
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
@@ -81,6 +93,32 @@ def measure_references(panels: Sequence[str]) -> dict[str, Any]:
     return results
 
 
+def measure_mini(folder: Path) -> dict[str, Any]:
+    """Play the small models in `folder` on the paper's panels, or on generated tasks if the data are absent.
+
+    Returns:
+        Panel and measure to the estimate.
+    """
+    results = {}
+    names = {record.name: name for record in RECORDS.values() for name in record.small_models}
+    for panel, (game, _) in RELEASED.items():
+        models = sorted(folder.glob(f"{names[game]}-*/model"))
+        if not models:
+            continue
+        agent = make_agent(f"model:{models[0]}")
+        # The tasks and the options are the panel's; what the model reads, and what it remembers, are its own.
+        own = {name: saved_options(agent)[name] for name in ("style", "context", "memory")}
+        entry = named_panel(panel)
+        setting = setting_for(f"{entry.stand_in or panel}-{SIZE}", **{**entry.defaults, **own})
+        summary = summary_of(agent.name, setting, evaluate(agent, setting.tasks, setting.options))
+        for measure in measures_of(panel):
+            value = value_of(summary, measure)
+            assert value is not None
+            results[f"{panel}/{measure}"] = asdict(value)
+        print(panel, summary.overall.pass_at[-1].mean, flush=True)
+    return results
+
+
 def measure_costs() -> list[dict[str, Any]]:
     """Return the costs of the stages of the main table, from 16 meta-episodes of random play each."""
     suite, machine = suite_of("table1"), hardware(HARDWARE)
@@ -109,10 +147,20 @@ def _tables(results: dict[str, Any]) -> str:
         for panel in dict.fromkeys(cell.panel for cell in cells):
             panel_cells = [cell for cell in cells if cell.panel == panel]
             for measure in dict.fromkeys(cell.measure for cell in panel_cells):
-                rows = [[cell.method, *cell.texts()] for cell in panel_cells if cell.measure == measure]
-                head = ["", "ours", "paper", "ceiling", "baseline", "mark"]
+                mini = results.get("mini", {}).get(f"{panel}/{measure}")
+                rows = [
+                    [cell.method, *_with_mini(cell.texts(), None if mini is None else Estimate(**mini))]
+                    for cell in panel_cells
+                    if cell.measure == measure
+                ]
+                head = ["", "ours", "paper", "ceiling", "mini", "baseline", "mark"]
                 parts.append(f"### `{panel}`: {measure}\n\n{markdown([head, *rows])}")
     return "\n".join(parts)
+
+
+def _with_mini(texts: Sequence[str], mini: Estimate | None) -> list[str]:
+    """Return the texts of a cell with the result of the small model between ceiling and baseline."""
+    return [*texts[:3], NOT_KNOWN if mini is None else f"{mini.mean:.3f}", *texts[3:]]
 
 
 def _cost_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -150,6 +198,11 @@ clustered by seed.
 other games. *Baseline* is random play, in WebShop the policy that buys the next result of one search. ALFWorld and
 WebShop need the original data in the folders that `ALFWORLD_DATA` and `WEBSHOP_DATA` name. Without them *ours* is
 empty, and ceiling and baseline are those of generated tasks.
+
+*Mini* is the [small model of the game](training.md#how-do-i-train-a-small-model-on-a-cpu), `mini-kuhn` and so on, of
+90,000 to 500,000 weights over the words of the game, whose replies are drawn among the legal actions. It was trained on
+meta-episodes of three episodes, in Tic-Tac-Toe against the six patterns, and in Sokoban in rooms with one box and at
+most 8 moves, where it makes one move an answer. So it is no contender for the paper's figures.
 
 {marks}
 
@@ -192,6 +245,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.paper", description=__doc__)
     parser.add_argument("--measure", nargs="*", choices=list(RELEASED), help="play the references again")
     parser.add_argument("--costs", action="store_true", help="compute the costs again")
+    parser.add_argument("--mini", type=Path, help="folder of the small models, to play them")
     parser.add_argument("--runs", type=Path, help="folder of `mage paper`, to read our runs from")
     options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"ours": {}, "costs": []}
@@ -200,6 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         REFERENCES.write_text(json.dumps(references, indent=1) + "\n", encoding="utf-8")
     if options.costs:
         results["costs"] = measure_costs()
+    if options.mini is not None:
+        results["mini"] = results.get("mini", {}) | measure_mini(options.mini)
     if options.runs is not None:
         for name in TABLES:
             for cell in cells_of(name, options.runs):

@@ -22,6 +22,7 @@ PUBLIC_KEYS = (
     "hand",
     "seat",
     "legal_actions",
+    "action_words",
     "information_state",
     "history",
     "anchor",
@@ -62,8 +63,13 @@ def public_info(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def legal_actions(info: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the learner's legal actions, including those that the player does not see."""
-    return tuple(private_info(info).get("legal_actions") or info.get("legal_actions", ()))
+    """Return the learner's legal actions, including those that the player does not see.
+
+    If the prompt style has other words for them, they are the actions with words.
+    """
+    return tuple(info.get("action_words", ())) or tuple(
+        private_info(info).get("legal_actions") or info.get("legal_actions", ())
+    )
 
 
 def pass_on(private: dict[str, Any], hidden: Mapping[str, Any], *, playing: bool, running: bool) -> None:

@@ -440,6 +440,7 @@ class MetaEpisode(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
         }
         if playing:
             info["information_state"], info["history"] = turn.information_state, turn.history
+            info |= {"action_words": words} if (words := self.style.spell_actions(turn)) else {}
         private, hidden = info.setdefault("private", {}), private_info(env_info)
         if hidden:
             pass_on(private, hidden, playing=playing, running=running)

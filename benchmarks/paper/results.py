@@ -128,12 +128,12 @@ def cells_of(name: str, out: Path | None) -> list[PaperCell]:
         if not stage.panel:
             continue
         folder = None if out is None else _run_folder(out, shorts[stage.panel], stage.method)
-        for measure in _measures(stage.panel):
+        for measure in measures_of(stage.panel):
             cells.append(_cell(stage, measure, folder))
     return cells
 
 
-def _measures(panel: str) -> Sequence[Measure]:
+def measures_of(panel: str) -> Sequence[Measure]:
     """Return the measures of a panel. The paper reports draws against the opponent that is hardly ever beaten."""
     return (DRAWS, SUCCESS) if panel == "paper-tictactoe-mcts1000" else (SUCCESS,)
 

@@ -159,6 +159,18 @@ RECORD = GameRecord(
             {"max_turns": 8},
         )
     },
+    small_models={
+        "tictactoe": {
+            "opponents": "pool:tictactoe/patterns",
+            "imitate": ["policy:bayes:tictactoe/patterns,3,1"],
+            "imitate_steps": 600,
+            # No play beats the imitated one, so that reinforcement has nothing to add.
+            "max_rollouts": 1,
+            "learning_rate": 1e-5,
+            "advantage": "exact",
+            "statistics": "pooled",
+        }
+    },
     panels={
         "tictactoe-paper": {
             "opponents": "pool:tictactoe/balanced",

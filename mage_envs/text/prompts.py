@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -241,6 +241,10 @@ class PromptStyle(ABC):
     @abstractmethod
     def remember_episode(self, record: EpisodeRecord, shown: Sequence[TurnRecord]) -> str:
         """Return a whole episode as an item of the memory."""
+
+    def spell_actions(self, turn: Turn) -> Mapping[str, str]:
+        """Return the actions among which a constrained model chooses, with the words of each; empty for their own."""
+        return {}
 
     def setting(self, frame: Frame) -> str:
         """Return the rules, and if `states_setting` also what repeats, what is new, and the limits."""

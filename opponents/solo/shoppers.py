@@ -9,6 +9,7 @@ import numpy as np
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.webshop.session import INSTRUCTION_UNMET
+from mage_envs.games.webshop.words import instruction_in
 from mage_envs.games.webshop_customer.errands import UnsaidWish, find_named_value, wishes_on
 from mage_envs.games.webshop_customer.shopping import (
     SCORE,
@@ -18,7 +19,7 @@ from mage_envs.games.webshop_customer.shopping import (
     WebShopCustomer,
 )
 from mage_envs.games.webshop_customer.tastes import KINDS, customers
-from mage_envs.opponents.solo.webshop import WebShopRule, instruction_in
+from mage_envs.opponents.solo.webshop import WebShopRule
 
 _SEPARATOR = " [SEP] "
 _BUY, _NEXT = "click[buy now]", "click[next >]"

@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mage_envs.core import Game, Policy, Turn
+from mage_envs.games.webshop.words import (
+    BUTTONS,
+    SEPARATOR,
+    instruction_in,
+    is_named,
+    price_limit,
+    products_in,
+    without_price,
+)
 
 if TYPE_CHECKING:
     from mage_envs.games.webshop.goals import Goal
     from mage_envs.games.webshop.products import Product
     from mage_envs.games.webshop.shop import Shop
 
-_SEPARATOR = " [SEP] "
-_CLAUSE = re.compile(r",? and price lower than ([\d.]+) dollars$")
-_PRICE = re.compile(r"\$([\d.]+)")
-_BUTTONS = ("back to search", "< prev", "next >", "description", "features", "reviews", "attributes", "buy now")
 _PAGE = 10
 """Products per page of results."""
-
-
-def instruction_in(observation: str) -> str:
-    """Return the instruction on a page of mode `text`, `text_rich` or `dict`; raise ValueError for any other text."""
-    # Mode `text` separates its parts by [SEP], mode `text_rich` by lines; mode `dict` is JSON.
-    for separator in (_SEPARATOR, "\n"):
-        for caption, text in pairwise(observation.split(separator)):
-            if caption.strip() == "Instruction:":
-                return text.strip()
-    if observation.startswith("{"):
-        return str(json.loads(observation)["instruction"])
-    raise ValueError(
-        f"WebShop's agents require an instruction in the observation, got {observation[:60]!r}. "
-        "Use the mode text, text_rich or dict."
-    )
 
 
 class WebShopOracle(Policy):
@@ -146,7 +135,7 @@ def _select_options(product: Product, goal: Goal) -> Iterator[tuple[str, str]]:
             (axis == axis_wanted, value == value_wanted, axis, value)
             for axis, values in product.options.items()
             for value in values
-            if value not in _BUTTONS and count_options((value,), (option,))
+            if value not in BUTTONS and count_options((value,), (option,))
         ]
         if fitting:
             yield max(fitting, key=lambda fit: fit[:2])[2:]
@@ -192,17 +181,17 @@ class WebShopRule(Policy):
         self._clicked = set()
         if "click[next >]" in turn.legal_actions:
             return self._on_results(turn, instruction)
-        return f"search[{_CLAUSE.sub('', instruction)}]"
+        return f"search[{without_price(instruction)}]"
 
     def _on_results(self, turn: Turn, instruction: str) -> str:
         """Return the click on the first product with its lowest price under the limit, else on the next page."""
-        clause = _CLAUSE.search(instruction)
-        limit = float(clause[1]) if clause else float("inf")
-        affordable = (action for action, price in _prices(turn) if price <= limit)
-        return next(affordable, "click[next >]")
+        limit, products = price_limit(instruction), products_in(turn.observation, turn.legal_actions)
+        affordable = (product.name for product in products if product.price is not None and product.price <= limit)
+        name = next(affordable, None)
+        return "click[next >]" if name is None else f"click[{name}]"
 
     def _on_product(self, turn: Turn, instruction: str) -> str:
-        for value in _matching_options(turn, _CLAUSE.sub("", instruction).lower()):
+        for value in _matching_options(turn, without_price(instruction).lower()):
             if value not in self._clicked:
                 self._clicked.add(value)
                 return f"click[{value}]"
@@ -258,33 +247,19 @@ class WebShopNext(WebShopRule):
 def _results(turn: Turn) -> Iterator[str]:
     """Yield the clicks that open the products on a page of results, in the order of the page."""
     clicks = (action for action in turn.legal_actions if action.startswith("click["))
-    return (action for action in clicks if action[6:-1] not in _BUTTONS)
-
-
-def _prices(turn: Turn) -> Iterator[tuple[str, float]]:
-    """Yield (click, lowest price) of the products on a page of results, in the order of the page."""
-    # On the page a product's id is followed by its title and its price, hence the offset of 2.
-    parts = turn.observation.split(_SEPARATOR)
-    lower_parts = [part.lower() for part in parts]
-    for action in _results(turn):
-        if action[6:-1] in lower_parts:
-            price = _PRICE.match(parts[min(lower_parts.index(action[6:-1]) + 2, len(parts) - 1)])
-            if price is not None:
-                yield action, float(price[1])
+    return (action for action in clicks if action[6:-1] not in BUTTONS)
 
 
 def _matching_options(turn: Turn, instruction: str) -> Iterator[str]:
     """Yield the longest value of each axis that the instruction contains as whole words."""
     # Parts before the fifth are buttons and the instruction itself. The values of one axis are neighbours on the page;
     # any other part (the name of the next axis, or the title) ends them.
-    offered = {action[6:-1] for action in turn.legal_actions} - set(_BUTTONS)
+    offered = {action[6:-1] for action in turn.legal_actions} - set(BUTTONS)
     best = ""
-    for part in turn.observation.split(_SEPARATOR)[4:]:
+    for part in turn.observation.split(SEPARATOR)[4:]:
         name = part.lower()
         if name in offered:
-            # Most values are not in the instruction at all, which is cheaper to see than whole words.
-            is_candidate = len(name) > len(best) and name in instruction
-            if is_candidate and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", instruction):
+            if len(name) > len(best) and is_named(name, instruction):
                 best = name
         elif best:
             yield best

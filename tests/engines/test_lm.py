@@ -25,7 +25,7 @@ from mage_envs.text.generation import Completion, Message, Prompt
 from mage_envs.trainer.backends.local_model import HFGenerator, Sampling
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.weights import load_model
-from mage_envs.trainer.cli.imitation import RANDOM, imitating_copy
+from mage_envs.trainer.cli.imitation import RANDOM, Imitation, imitating_copy
 from mage_envs.trainer.config.run_settings import RunSettings
 from tests.engines.pretrained import smollm2
 from tests.trainer.tiny_runs import flags
@@ -163,7 +163,7 @@ def test_a_warm_start_teaches_the_form_of_the_answers(smollm2: Path, tmp_path: P
     config = RunSettings(
         env_id="mage/Ultimatum-Meta-v0", prompt_style="words", context="conversation", memory="history", num_episodes=2
     )
-    warm = Path(imitating_copy(str(smollm2), tmp_path / "warm", config, [RANDOM], 6))
+    warm = Path(imitating_copy(str(smollm2), tmp_path / "warm", config, Imitation([RANDOM], 6)))
     tokens = ChatTokenizer(AutoTokenizer.from_pretrained(warm))
     offers = [f"offer {slices}" for slices in range(1, 11)]
     prompt = Prompt((Message("user", "episode 1 first"),))

@@ -114,9 +114,9 @@ def test_the_vocabulary_is_closed(name: str) -> None:
 
 def test_a_game_of_free_text_is_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="style='words' needs a fixed set of actions, which WebShop has not"):
-        gym.make("mage/WebShop-Meta-v0", style="words")
+        gym.make("mage/WebShop-Meta-v0", style="words", mode="html")
     with pytest.raises(ValueError, match="WebShop has no fixed set of actions"):
-        vocabulary(make_game("WebShop"))
+        vocabulary(make_game("WebShop", mode="html"))
 
 
 BOARD = "#@1.1 #@1.2 {} _@1.4 #@2.1 #@2.2 {} X@2.4 _@3.1 _@3.2 _@3.3 O@3.4 _@4.1 _@4.2 _@4.3 _@4.4"
@@ -140,7 +140,7 @@ def test_a_solved_level_is_a_success_and_no_return() -> None:
 
 def test_the_words_of_a_text_and_of_its_commands() -> None:
     texts = play_texts("ALFWorld", ["go to cabinet 1"], seed=1, max_turns=2)
-    assert texts[0].startswith("episode 1 you are in the middle of a room looking quickly around you you see a cab")
+    assert texts[0].startswith("episode 1 cabinet ")
     assert set(" ".join(texts)) <= set("abcdefghijklmnopqrstuvwxyz0123456789 ?")
 
 

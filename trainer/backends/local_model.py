@@ -188,7 +188,7 @@ def action_trie(prompt: Prompt, tokens: ChatTokenizer, sampling: Sampling) -> Ac
     """
     if not (sampling.constrained and prompt.legal_actions and prompt.phase == "play"):
         return None
-    trie = tokens.action_trie(prompt.legal_actions, prompt.info.get("answer_tag"))
+    trie = tokens.prompt_trie(prompt)
     if trie.depth > sampling.max_new_tokens:
         raise ValueError(
             f"constrained=True needs replies of {trie.depth} tokens for the actions of this prompt, and the limit is "

@@ -142,8 +142,11 @@ class ChatTokenizer:
 
         The ids of legal actions describe a reply only if it is the bare action word (one-token answers).
         """
-        self.action_trie: Callable[[tuple[str, ...], str | None], ActionTrie] = lru_cache(CACHED_TEXTS)(self._make_trie)
-        """Function from legal actions, and the tag around an answer or None, to the trie of the replies."""
+        self.action_trie: Callable[[tuple[str, ...], str | None, tuple[str, ...]], ActionTrie] = lru_cache(
+            CACHED_TEXTS
+        )(self._make_trie)
+        """Function from legal actions, the tag around an answer or None, and the words of the actions (empty for their
+        own text), to the trie of the replies."""
         self._decoded: Callable[[Ids], str] = lru_cache(CACHED_TEXTS)(self._decode)
         self.turn_end_id = self.reply_format.turn_end_id
         """The added token that the template puts right after an assistant's content, or None."""
@@ -151,6 +154,12 @@ class ChatTokenizer:
         """Ids of which any ends a reply."""
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
         self.pad_id: int = 0 if pad is None else int(pad)
+
+    def prompt_trie(self, prompt: Prompt) -> ActionTrie:
+        """Return the trie of the replies to a prompt among its legal actions."""
+        words = prompt.info.get("action_words", {})
+        spelled = tuple(words[action] for action in prompt.legal_actions) if words else ()
+        return self.action_trie(prompt.legal_actions, prompt.info.get("answer_tag"), spelled)
 
     def encode(self, prompt: Prompt) -> Ids:
         """Return the ids of the whole prompt up to the reply.
@@ -234,12 +243,15 @@ class ChatTokenizer:
         encoded = self._encode_choices(actions)
         return tuple(ids[0] for ids in encoded) if all(len(ids) == 1 for ids in encoded) else ()
 
-    def _make_trie(self, actions: tuple[str, ...], tag: str | None) -> ActionTrie:
-        replies = [action if tag is None else f"<{tag}>{action}</{tag}>" for action in actions]
+    def _make_trie(self, actions: tuple[str, ...], tag: str | None, spelled: tuple[str, ...]) -> ActionTrie:
+        replies, texts = (
+            [text if tag is None else f"<{tag}>{text}</{tag}>" for text in texts]
+            for texts in (actions, spelled or actions)
+        )
         end = self.reply_format.reply_end_id
         # The words of a game end no turn in a chat, but the tokenizer has an end token.
         end = min(self.end_ids, default=None) if end is None else end
-        return ActionTrie(dict(zip(replies, self._encode_choices(replies), strict=True)), end)
+        return ActionTrie(dict(zip(replies, self._encode_choices(texts), strict=True)), end)
 
     def _encode_choices(self, replies: Sequence[str]) -> list[Ids]:
         encoded = [self._encode_text(reply) for reply in replies]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from importlib.util import find_spec
 from itertools import pairwise, zip_longest
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,6 +43,9 @@ class ScriptArguments:
     imitate: list[str] = field(default_factory=list)
     """Players to imitate before the training."""
     imitate_steps: int = field(default=300)
+    imitate_rows: int | None = field(default=None)
+    imitate_rate: float | None = field(default=None)
+    imitate_episodes: int | None = field(default=None)
 
 
 class Parser(TrlParser):
@@ -104,8 +108,12 @@ class ParsedArguments:
             model.model_name_or_path = str(folder)
         if not model.model_name_or_path:
             raise UsageError("no model is named. Add --model NAME_OR_PATH, or --model tiny to try the run on a CPU.")
-        if script.imitate_steps < 1:
-            raise UsageError(f"imitate_steps={script.imitate_steps} must be at least 1.")
+        for name in ("imitate_steps", "imitate_rows", "imitate_episodes"):
+            value = vars(script)[name]
+            if value is not None and value < 1:
+                raise UsageError(f"{name}={value} must be at least 1.")
+        if script.imitate_rate is not None and not 0 < script.imitate_rate < inf:
+            raise UsageError(f"imitate_rate={script.imitate_rate:g} must be a finite number above 0.")
         if (message := next(_unread_of_model(model), None)) is not None:
             raise UsageError(message)
         return script, config, model

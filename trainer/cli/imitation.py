@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,13 +34,31 @@ from mage_envs.wrappers.rollout.policy_generator import PolicyGenerator
 RANDOM, POLICY = "scripted:random", "policy:"
 """Players: random legal play, whose whole chats are learned, and policies, of which only the replies are."""
 RANDOM_EPISODES, EPISODES = 512, 8192
-"""Most meta-episodes of random play and of each policy. Further steps train on the same ones again."""
+"""Most meta-episodes of random play, and of each policy by default. Further steps train on the same ones again."""
 AT_ONCE = 64
 """Meta-episodes that are played at once."""
 SEED = 1 << 32
 """Index of the first rollout of the players' tasks, which no rollout of the training has."""
 LEARNING_RATE, BATCH = 3e-4, 16
 """Learning rate for a pretrained model, and rows per step."""
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """Settings of an imitation."""
+
+    players: Sequence[str]
+    """`scripted:random`, whose whole chats are learned, so that a model learns the form of the texts; `policy:NAME` of
+    any registered opponent, of which only the replies are learned; or `@FILE` with replies of runs, as `mage export
+    --to sft` writes them."""
+    steps: int
+    """Optimiser steps."""
+    learning_rate: float = LEARNING_RATE
+    """Learning rate of the first step. It falls to 0 as a cosine."""
+    rows: int = BATCH
+    """Rows per step: a chat that continues, or one prompt with its reply."""
+    episodes: int = EPISODES
+    """Most meta-episodes of each policy."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +70,16 @@ class Example:
     """Positions of the tokens that are learned."""
 
 
-def imitating_copy(
-    model: str, folder: Path, config: RunSettings, players: Sequence[str], steps: int, resumes: bool = False
-) -> str:
+def imitating_copy(model: str, folder: Path, config: RunSettings, imitation: Imitation, resumes: bool = False) -> str:
     """Save a copy of a pretrained model after imitation with all its weights; return the folder.
 
     The weights are float32 during the steps, and are saved in the model's own type.
 
     Args:
         model: Folder of the model, or its name on the hub.
-        players: Players to imitate, see `imitate`.
+        folder: Folder to write.
+        config: Settings of the run.
+        imitation: Players to imitate, and how.
         resumes: True to keep the copy that an earlier process of the run saved.
 
     Raises:
@@ -73,7 +92,7 @@ def imitating_copy(
     loaded: Any = load_model(source)
     tokenizer, kind = load_tokenizer(source), loaded.dtype
     bfloat16 = kind is torch.bfloat16
-    imitate(loaded.float(), tokenizer, config, players, steps, LEARNING_RATE, BATCH, autocast=bfloat16)
+    imitate(loaded.float(), tokenizer, config, imitation, autocast=bfloat16)
     return save_tiny(folder, loaded.to(kind), tokenizer)
 
 
@@ -81,10 +100,7 @@ def imitate(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     config: RunSettings,
-    players: Sequence[str],
-    steps: int,
-    learning_rate: float,
-    batch_size: int,
+    imitation: Imitation,
     autocast: bool = False,
 ) -> None:
     """Train with AdamW on what players reply in the prompts of a run, in random order.
@@ -92,12 +108,7 @@ def imitate(
     Args:
         model: Model to train, on any device.
         config: Settings of the run, whose opponents, memory and prompts are played.
-        players: `scripted:random`, whose whole chats are learned, so that a model learns the form of the texts;
-            `policy:NAME` of any registered opponent, of which only the replies are learned; or `@FILE` with replies of
-            runs, as `mage export --to sft` writes them.
-        steps: Number of optimiser steps.
-        learning_rate: Learning rate of the first step. It falls to 0 as a cosine.
-        batch_size: Rows per step: a chat that continues, or one prompt with its reply.
+        imitation: Players to imitate, and how.
         autocast: True to multiply matrices in bfloat16, in half the time on a CPU with instructions for it.
 
     Raises:
@@ -105,12 +116,13 @@ def imitate(
     """
     tokens = ChatTokenizer(tokenizer, PromptFormat(system_prompt=config.system_prompt, date=config.prompt_date))
     examples: list[Example] = []
-    for player in players:
-        examples += _examples(player, config, tokens, steps * batch_size)
+    steps, batch_size = imitation.steps, imitation.rows
+    for player in imitation.players:
+        examples += _examples(player, config, tokens, min(imitation.episodes, steps * batch_size))
     rng = Stream(fold(config.seed, SEED)).generator()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=imitation.learning_rate, betas=(0.9, 0.98))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    progress, order = Progress(f"Imitating {', '.join(players)}", steps, "steps"), np.zeros(0, np.int64)
+    progress, order = Progress(f"Imitating {', '.join(imitation.players)}", steps, "steps"), np.zeros(0, np.int64)
     model.train(True)
     for step in range(steps):
         while len(order) < batch_size:
@@ -150,11 +162,16 @@ def _examples(player: str, config: RunSettings, tokens: ChatTokenizer, count: in
     first_env = make()
     if not first_env.has_wrapper_attr("game"):
         raise ValueError(f"imitate={player} plays games of this package only; use imitate={RANDOM}.")
-    num_episodes = min(EPISODES, count)
-    specs = rollout_specs(config.env_id, config.seed, SEED, num_episodes, 1, pool_weights(config))
+    specs = rollout_specs(config.env_id, config.seed, SEED, count, 1, pool_weights(config))
     policy = partial(make_opponent, player.removeprefix(POLICY), first_env.get_wrapper_attr("game"))
-    envs = [first_env, *(make() for _ in range(min(AT_ONCE, num_episodes) - 1))]
-    trajectories = collect(envs, _Tokenised(PolicyGenerator(policy), tokens, config.constrained), specs)
+    envs = [first_env, *(make() for _ in range(min(AT_ONCE, count) - 1))]
+    progress, numbers = Progress(f"Playing {player}", count, "meta-episodes"), itertools.count(1)
+    trajectories = collect(
+        envs,
+        _Tokenised(PolicyGenerator(policy), tokens, config.constrained),
+        specs,
+        on_finished=lambda _, __: progress(next(numbers)),
+    )
     # A policy writes no reflections. A weight of 0 leaves their tokens out.
     weights = [[float(step.phase == "play") for step in trajectory.steps] for trajectory in trajectories]
     rows = build_rows(trajectories, weights)
@@ -206,10 +223,8 @@ class _Tokenised:
 
     def _reply_ids(self, prompt: Prompt, text: str) -> Ids:
         """Return the ids of a reply: those among which a constrained model draws, or those of the chat."""
-        if self._constrained and prompt.legal_actions:
-            trie = self._tokens.action_trie(prompt.legal_actions, prompt.info.get("answer_tag"))
-            if ids := trie.ids(text):
-                return ids
+        if self._constrained and prompt.legal_actions and (ids := self._tokens.prompt_trie(prompt).ids(text)):
+            return ids
         return self._tokens.encode_reply(text)
 
 

@@ -52,6 +52,9 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
         "scripted:random, whose chats teach the form of the texts; or @FILE of mage export --to sft",
     ),
     "imitate_steps": ("N", "Steps of imitation (default: 300)"),
+    "imitate_rows": ("N", "Rows per step of imitation (default: 32 for the model words, else 16)"),
+    "imitate_rate": ("RATE", "First learning rate of imitation (default: 0.003 for the model words, else 0.0003)"),
+    "imitate_episodes": ("N", "Most meta-episodes that each imitated policy plays (default: 8192)"),
     "sweep": ("SETTINGS", "YAML file of several trainings, whose fields replace all flags but the next three"),
     "seeds": ("N", "With --sweep: number of seeds, one training per setting and seed (default: 3)"),
     "executor": ("NAME", "With --sweep: local (default), local:N, ray or slurm, which trains several at once"),
@@ -62,6 +65,8 @@ OWN_OPTIONS: Mapping[str, tuple[str, str]] = {
     "help_all": ("", "List every field of the method, TRL and transformers"),
 }
 """Options of the command itself: metavar, empty for a switch, and help."""
+RARE = ("imitate_rows", "imitate_rate", "imitate_episodes")
+"""Those of them that the short help leaves out."""
 USUAL = (
     *("env_id", "opponents", "num_episodes", "memory", "prompt_style", "env_kwargs", "output_dir", "seed"),
     *("max_rollouts", "groups_per_rollout", "num_generations", "learning_rate", "beta", "advantage", "credit"),
@@ -146,6 +151,7 @@ def build_app(
         # The trailing underscore keeps keywords and fields of the same name apart.
         f"{name}_": _option(f"--{name.replace('_', '-')}", metavar, text.format_map(placeholders), None)
         for name, (metavar, text) in OWN_OPTIONS.items()
+        if listed != "usual" or name not in RARE
     }
     for title, items in groups.items():
         for item in items:
@@ -307,8 +313,8 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     from mage_envs.trainer.backends.model_folder import quieten
     from mage_envs.trainer.backends.tiny import general_tiny
     from mage_envs.trainer.backends.weights import base_of, load_adapter, load_tokenizer
-    from mage_envs.trainer.cli.imitation import imitating_copy
-    from mage_envs.trainer.cli.words_model import words_model
+    from mage_envs.trainer.cli.imitation import Imitation, imitating_copy
+    from mage_envs.trainer.cli.words_model import IMITATION, words_model
     from mage_envs.trainer.config.model_shapes import folder_of
     from mage_envs.trainer.config.words_size import is_words
     from mage_envs.trainer.trl.checkpoints import on_first_rank
@@ -320,12 +326,15 @@ def _train(config: Any, model: Any, script: Any, arguments: Sequence[str]) -> in
     name = model.model_name_or_path
     if name == "tiny":
         name = on_first_rank(lambda: general_tiny(out / "tiny", config.seed))
-    elif is_words(name):
-        imitated = (script.imitate, script.imitate_steps)
-        name = on_first_rank(lambda: words_model(out / "words", config, *imitated, name=model.model_name_or_path))
-    if script.imitate and not is_words(model.model_name_or_path):
-        options = (script.imitate, script.imitate_steps, checkpoint is not None)
-        name = on_first_rank(lambda: imitating_copy(name, out / "warm", config, *options))
+    typed = {"rows": script.imitate_rows, "learning_rate": script.imitate_rate, "episodes": script.imitate_episodes}
+    settings: Any = {key: value for key, value in typed.items() if value is not None}
+    resumes = checkpoint is not None
+    if is_words(name):
+        imitation = Imitation(script.imitate, script.imitate_steps, **{**IMITATION, **settings})
+        name = on_first_rank(lambda: words_model(out / "words", config, imitation, model.model_name_or_path, resumes))
+    elif script.imitate:
+        imitation = Imitation(script.imitate, script.imitate_steps, **settings)
+        name = on_first_rank(lambda: imitating_copy(name, out / "warm", config, imitation, resumes))
     # Other weights than safetensors are pickles.
     config.model_init_kwargs = {"use_safetensors": True, **(config.model_init_kwargs or _init_kwargs(model))}
     adapters: dict[str, Any] = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 
@@ -11,29 +12,39 @@ from mage_envs.core import Game
 from mage_envs.random.streams import Stream, fold
 from mage_envs.text.words.vocabulary import vocabulary
 from mage_envs.trainer.backends.tiny import save_tiny, tiny_model, tiny_tokenizer
-from mage_envs.trainer.cli.imitation import imitate
+from mage_envs.trainer.cli.imitation import Imitation, imitate
 from mage_envs.trainer.config.run_settings import RunSettings
 from mage_envs.trainer.config.words_size import NAME, words_size
 from mage_envs.trainer.trl.setup import env_maker
 
 SAMPLED = 200
 """Episodes of random play that give the words of another project's environment."""
-LEARNING_RATE, BATCH = 3e-3, 32
-"""Learning rate of imitation from random weights, and rows per step."""
+IMITATION: Mapping[str, Any] = {"learning_rate": 3e-3, "rows": 32}
+"""Settings of an imitation from random weights."""
 
 
 def words_model(
-    folder: Path, config: RunSettings, players: Sequence[str] = (), steps: int = 0, name: str = NAME
+    folder: Path,
+    config: RunSettings,
+    imitation: Imitation | None = None,
+    name: str = NAME,
+    resumes: bool = False,
 ) -> str:
     """Save a model with random weights for the run's game, of some 90,000 parameters by default; return the folder.
 
     Args:
+        folder: Folder to write.
+        config: Settings of the run.
+        imitation: Players to imitate, and how, or None.
         name: `words`, with or without its size.
+        resumes: True to keep the model that an earlier process of the run saved.
 
     Raises:
         ValueError: If the run's prompts are not of the style `words`, or if an environment of another project does not
             list legal actions, or expects them in tags.
     """
+    if resumes and (folder / "config.json").is_file():
+        return str(folder)
     env = env_maker(config)()
     if not env.has_wrapper_attr("game"):
         words = _words_of_play(env, config)
@@ -44,9 +55,11 @@ def words_model(
         words = vocabulary(game)
     tokenizer = tiny_tokenizer(words)
     size = words_size(name)
-    model = tiny_model(len(tokenizer), **vars(size), max_positions=8192, seed=config.seed)
-    if players:
-        imitate(model, tokenizer, config, players, steps, LEARNING_RATE, BATCH)
+    # A wider layer sums more products, so its weights are smaller: .1 at a width of 64.
+    spread = 0.8 / size.hidden**0.5
+    model = tiny_model(len(tokenizer), **vars(size), initializer_range=spread, max_positions=8192, seed=config.seed)
+    if imitation is not None and imitation.players:
+        imitate(model, tokenizer, config, imitation)
     return save_tiny(folder, model, tokenizer)
 
 

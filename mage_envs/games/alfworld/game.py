@@ -20,9 +20,10 @@ from mage_envs.games.alfworld.errors import GameFileError, describe
 from mage_envs.games.alfworld.gamefile import GameLike, read_game
 from mage_envs.games.alfworld.maker import SPLITS
 from mage_envs.games.alfworld.scenes import TASK_TYPES
+from mage_envs.games.alfworld.words import all_words, read_words
 from mage_envs.loading.imports import check_path
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
-from mage_envs.text.words.spelling import ObservationWords, text_words
+from mage_envs.text.words.spelling import ObservationWords
 
 _free: list[Any] = []
 """Stock environments that no engine uses."""
@@ -261,7 +262,7 @@ class ALFWorld(Household):
         min_return=0.0,
         max_return=1.0,
         max_turns=50,
-        observation_words=ObservationWords(text_words),
+        observation_words=ObservationWords(read_words),
     )
 
     def __init__(
@@ -286,12 +287,16 @@ class ALFWorld(Household):
         }
         if engine not in ENGINES:
             raise ValueError(f"engine={engine!r} is unknown; choose one of: {', '.join(ENGINES)}.")
-        self.spec = replace(type(self).spec, shows_legal_actions=show_commands)
         self.split = _resolve_split(split)
         self.source = source_of(data, self.split, _task_types(task_types), size)
         """Games to draw from."""
         # Raises ImportError here, before anything is played, if a package of the engine is missing.
         packages.check_engine()
+        self.spec = replace(
+            type(self).spec,
+            shows_legal_actions=show_commands,
+            observation_words=ObservationWords(read_words, all_words()),
+        )
         self.new_engine = ENGINES[engine]
         self.banner = banner
 

@@ -50,6 +50,8 @@ class Affordances:
     openable: frozenset[str]
     containers: frozenset[str]
     """Objects that are receptacles themselves, such as bowls."""
+    kinds: frozenset[str]
+    """All types of objects and receptacles, also those that only official games have, such as plants."""
     rooms: Mapping[str, frozenset[str]]
     """Task type to its possible rooms."""
     room_numbers: Mapping[str, range]
@@ -118,6 +120,7 @@ def affordances() -> Affordances:
         actions={verb: frozenset(objects) for verb, objects in names["VAL_ACTION_OBJECTS"].items()},
         openable=frozenset(names["OPENABLE_CLASS_SET"]),
         containers=containers,
+        kinds=frozenset(names["OBJECTS_WSLICED"]),
         rooms={task: frozenset(rooms) for task, rooms in names["GOALS_VALID"].items()},
         room_numbers=dict(names["SCENE_TYPE"]),
     )

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar, Self
@@ -28,13 +28,15 @@ from mage_envs.core import Game, GameSpec, IllegalAction, State
 from mage_envs.games.webshop.catalogue_maker.make import certificates, seed_of
 from mage_envs.games.webshop.embedded import HELD_OUT
 from mage_envs.games.webshop.goals import Goal
-from mage_envs.games.webshop.pages import MODES, SEPARATOR
+from mage_envs.games.webshop.pages import MODES
 from mage_envs.games.webshop.session import DONE, Session, parse
 from mage_envs.games.webshop.shop import Shop
 from mage_envs.games.webshop.sources import shop_for
+from mage_envs.games.webshop.words import SEPARATOR, VOCABULARY, read_page, spell_actions
 from mage_envs.loading.options import check_choice, check_positive
 from mage_envs.settings import GameSettings, success_or_nothing, success_reward
 from mage_envs.text.plain import MAX_CHARACTERS, nearest_action
+from mage_envs.text.words.spelling import ObservationWords
 
 EXAMPLE = "search[<your query>]"
 """Placeholder for all searches among the legal actions."""
@@ -191,6 +193,7 @@ class WebShop(Game):
         min_return=0.0,
         max_turns=12,
         nearest=nearest_page_action,
+        observation_words=ObservationWords(read_page, VOCABULARY, spell_actions),
     )
     builds_data: ClassVar[bool] = True
 
@@ -222,6 +225,9 @@ class WebShop(Game):
         for name, count in (("num_prev_obs", self.num_prev_obs), ("num_prev_actions", self.num_prev_actions)):
             if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_EARLIER:
                 raise ValueError(f"{name}={count!r} must be a whole number from 0 to {MOST_EARLIER}.")
+        if self.mode != "text" or self.num_prev_obs or self.num_prev_actions:
+            # The words are those of one page as text.
+            self.spec = replace(type(self).spec, observation_words=None)
         check_choice("feedback", self.feedback, (PARTS, NOTHING))
         self.shop = self._shop(0)
         check_positive("catalogues", self.catalogues, self._available)

@@ -12,8 +12,8 @@ from typing import Any
 
 from mage_envs.games.webshop.html import html_page
 from mage_envs.games.webshop.session import BUY, DONE, INDEX, ITEM, RESULTS, SUB, THANKS, Session
+from mage_envs.games.webshop.words import SEPARATOR
 
-SEPARATOR = " [SEP] "
 BASE_URL = "http://127.0.0.1:3000"
 TEXT, BUTTON, OPTION, LINK = "text", "button", "option", "link"
 _BLANKS = " \n\t\f\r"

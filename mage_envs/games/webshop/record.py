@@ -24,6 +24,14 @@ WEBSHOP = GameRecord(
     settings="mage_envs.games.webshop.game:SETTINGS",
     opponents={"webshop": "mage_envs.opponents.games.webshop"},
     presets={"webshop": (_PRESET, {"max_turns": 12, "split": "train"})},
+    small_models={
+        "webshop": {
+            "env_kwargs": {"split": "train", "size": "small", "catalogues": 20, "max_turns": 12},
+            "imitate": ["policy:webshop/next"],
+            "imitate_episodes": 4096,
+            "learning_rate": 2e-4,
+        }
+    },
     panels={
         "webshop-val": _panel("val", 13, "families of products that training never shows"),
         "webshop-test": _panel("test", 14, "further such families"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 WordsOfState = Callable[[str, int], Sequence[str]]
 """Function from (information state, seat) to the words of the player's knowledge: a fixed vocabulary, no blanks."""
+
+SpelledActions = Callable[[str, Sequence[str]], Mapping[str, str]]
+"""Function from (observation, legal actions) to the actions among which a constrained model chooses, with the words of
+each. Actions of any text, such as searches, may be added."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,8 @@ class ObservationWords:
     """Module-level function from (observation, seat) to its words."""
     vocabulary: tuple[str, ...] = ()
     """All words of the observations and of the legal actions; empty if they are those of random play."""
+    spell: SpelledActions | None = None
+    """Module-level function of the actions that have other words than their own, or None."""
 
 
 _BETWEEN = re.compile(r"\W+")

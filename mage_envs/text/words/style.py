@@ -8,10 +8,10 @@ or boards (`GameSpec.observation_words`) it shows the words of each observation,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, episode_outcome
+from mage_envs.core import BY_THE_RULES, BY_TIMEOUT, GameSpec, Turn, episode_outcome
 from mage_envs.text.prompts import BLOCK, ContinueView, EpisodeRecord, PlayView, PromptStyle, ReflectView, TurnRecord
 from mage_envs.text.words.spelling import WordsOfState, as_word, text_words
 
@@ -68,6 +68,7 @@ class Words(PromptStyle):
         # Each observation is shown whole, or what is new in each information state.
         self._whole = spec.observation_words is not None
         self._words_of = spec.words if spec.observation_words is None else spec.observation_words.read
+        self._spell = None if spec.observation_words is None else spec.observation_words.spell
         self._actions = frozenset(spec.actions or ())
 
     def play(self, view: PlayView) -> str:
@@ -88,6 +89,9 @@ class Words(PromptStyle):
     def continue_reflect(self, view: ReflectView) -> str:
         last_record = view.record.turns[-1] if view.record.turns else None
         return " ".join([*(self._result_words(last_record) if last_record else ()), REFLECT])
+
+    def spell_actions(self, turn: Turn) -> Mapping[str, str]:
+        return {} if self._spell is None else self._spell(turn.observation, turn.legal_actions)
 
     def remember_reflection(self, episode: int, text: str) -> str:
         return f"{REMARK} {text}"
@@ -114,6 +118,8 @@ class Words(PromptStyle):
 
     def _answer(self, record: TurnRecord) -> str:
         """Return the word for an answer, or the words of a legal one if the game has no fixed set of actions."""
+        if record.action is not None and self._spell is not None:
+            return self.spell_actions(record.turn).get(record.action, UNREADABLE)
         if record.action is not None and record.legal and not self._actions:
             return " ".join(text_words(record.action, record.turn.player))
         return record.action if record.action in self._actions else UNREADABLE

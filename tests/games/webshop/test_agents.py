@@ -8,9 +8,10 @@ from mage_envs import make_game, play_match
 from mage_envs.benchmarks import evaluate, make_agent
 from mage_envs.core import Task
 from mage_envs.games.webshop.game import WebShop
+from mage_envs.games.webshop.words import instruction_in
 from mage_envs.hand import Hand, open_table
 from mage_envs.opponents import make_opponent
-from mage_envs.opponents.solo.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule, instruction_in
+from mage_envs.opponents.solo.webshop import WebShopFirst, WebShopNext, WebShopOracle, WebShopRule
 from mage_envs.random.streams import Streams
 
 

@@ -121,7 +121,7 @@ def test_a_constrained_model_never_gives_another_reply(tokens: ChatTokenizer) ->
 def test_actions_of_unknown_words_alone_are_one_clear_error(tokens: ChatTokenizer) -> None:
     """They would all be the same token, of which the first action is played."""
     with pytest.raises(ValueError, match="None of the actions is in this model's vocabulary: what, whatever"):
-        tokens.action_trie(("what", "whatever"), None)
+        tokens.action_trie(("what", "whatever"), None, ())
     with pytest.raises(ValueError, match="None of the actions is in this model's vocabulary: what, whatever"):
         tokens.single_ids(("what", "whatever"))
 

@@ -14,8 +14,8 @@ from mage_envs.trainer.backends.model_folder import load_tokenizer
 from mage_envs.trainer.backends.tiny import byte_tokenizer
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.weights import load_model
-from mage_envs.trainer.cli.imitation import RANDOM, _examples
-from mage_envs.trainer.cli.words_model import words_model
+from mage_envs.trainer.cli.imitation import RANDOM, Imitation, _examples
+from mage_envs.trainer.cli.words_model import IMITATION, words_model
 from mage_envs.trainer.config.run_settings import RunSettings
 from tests.packages import mark_params
 
@@ -61,7 +61,10 @@ def test_of_random_play_the_whole_chat_is_learned() -> None:
 @pytest.mark.parametrize(("player", "move"), mark_params([("kuhn/maniac", "bet"), ("kuhn/passive", "check")], step=2))
 def test_the_player_is_learned_and_is_a_function_of_the_seed(player: str, move: str, tmp_path: Path) -> None:
     config = settings(opponents="kuhn/nash")
-    folders = [Path(words_model(tmp_path / str(run), config, [f"policy:{player}"], 40)) for run in range(2)]
+    folders = [
+        Path(words_model(tmp_path / str(run), config, Imitation([f"policy:{player}"], 40, **IMITATION)))
+        for run in range(2)
+    ]
     weights = [load_model(folder).lm_head.weight for folder in folders]  # type: ignore[union-attr]
     assert weights[0].equal(weights[1])
     generator = HFGenerator(load_model(folders[0]), ChatTokenizer(load_tokenizer(folders[0])), Sampling(1))

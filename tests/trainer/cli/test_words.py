@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 
@@ -19,7 +20,7 @@ from mage_envs.trainer.backends.play_settings import PlaySettings
 from mage_envs.trainer.backends.tiny import byte_tokenizer, general_tiny
 from mage_envs.trainer.backends.tokens import ChatTokenizer
 from mage_envs.trainer.backends.weights import load_model
-from mage_envs.trainer.cli.imitation import RANDOM, imitating_copy
+from mage_envs.trainer.cli.imitation import RANDOM, Imitation, imitating_copy
 from mage_envs.trainer.cli.words_model import words_model
 from mage_envs.trainer.config.mage_config import MAGEConfig
 from mage_envs.trainer.config.presets import WORDS as DEFAULTS
@@ -88,7 +89,10 @@ def test_a_warm_start_is_a_function_of_the_seed(tmp_path: Path) -> None:
     """Two steps of language modelling move the weights, equally in two runs."""
     run_config = config("mage/KuhnPoker-Meta-v0", tmp_path)
     players: tuple[list[str], ...] = ([], [RANDOM], [RANDOM])
-    folders = [words_model(tmp_path / str(number), run_config, policies, 2) for number, policies in enumerate(players)]
+    folders = [
+        words_model(tmp_path / str(number), run_config, Imitation(policies, 2))
+        for number, policies in enumerate(players)
+    ]
     weights = [AutoModelForCausalLM.from_pretrained(folder).lm_head.weight for folder in folders]
     assert not weights[0].equal(weights[1])
     assert weights[1].equal(weights[2])
@@ -118,7 +122,7 @@ def test_a_model_in_bfloat16_learns_as_in_float32(tmp_path: Path) -> None:
     for kind in (torch.float32, torch.bfloat16):
         start = tmp_path / str(kind)
         load_model(Path(general_tiny(start))).to(kind).save_pretrained(start)
-        warm = Path(imitating_copy(str(start), tmp_path / f"warm-{kind}", run_settings, [RANDOM], 12))
+        warm = Path(imitating_copy(str(start), tmp_path / f"warm-{kind}", run_settings, Imitation([RANDOM], 12)))
         cold, warm_scores = (
             HFGenerator(load_model(f).float(), tokens, Sampling(30)).score([prompt], [["bet"]]) for f in (start, warm)
         )
@@ -133,7 +137,7 @@ def test_a_resumed_run_keeps_its_warm_start(tmp_path: Path) -> None:
     start, folder = general_tiny(tmp_path / "tiny"), tmp_path / "warm"
 
     def weights(resumes: bool) -> bytes:
-        assert imitating_copy(start, folder, run_settings, [RANDOM], 1, resumes=resumes) == str(folder)
+        assert imitating_copy(start, folder, run_settings, Imitation([RANDOM], 1), resumes=resumes) == str(folder)
         return (folder / "model.safetensors").read_bytes()
 
     first_weights = weights(resumes=True)
@@ -169,26 +173,47 @@ def test_a_preset_of_a_small_model_needs_no_other_option(
     assert "prompt_style: words" in printed
 
 
-def test_a_small_model_trains_on_boards_and_is_evaluated_from_its_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("game", "verbs"),
+    [
+        ("sokoban", {"up", "down", "left", "right"}),
+        ("webshop", {"search", "click"}),
+        pytest.param(
+            *("alfworld", {"go", "open", "close", "take", "move", "examine", "look", "inventory", "use", "clean"}),
+            marks=pytest.mark.more,
+        ),
+    ],
+)
+def test_a_small_model_trains_on_boards_and_texts_and_is_evaluated_from_its_folder(
+    game: str, verbs: set[str], tmp_path: Path
+) -> None:
     """Two steps of imitation and one rollout, through the same commands as the preset's."""
     out = tmp_path / "run"
-    short = ["--imitate-steps", "2", "--max_rollouts", "1", "--groups_per_rollout", "2", "--num_generations", "2"]
-    assert main(["--preset", "mini-sokoban", *short, "--output_dir", str(out)]) == 0
+    short = ["--imitate_steps=2", "--imitate_rows=4", "--imitate_episodes=4"]
+    short += ["--max_rollouts=1", "--groups_per_rollout=2", "--num_generations=2"]
+    assert main(["--preset", f"mini-{game}", *short, "--output_dir", str(out)]) == 0
     assert run_mage(["eval", str(out), "--rows", "2", "--out", str(tmp_path / "eval")]) == 0
     lines = [json.loads(line) for line in (out / "transcripts.jsonl").read_text().splitlines()]
     actions = {step["action"] for line in lines for step in line.get("steps", []) if step.get("phase") == "play"}
-    assert actions <= {"up", "down", "left", "right"}
+    assert {re.match("[a-z]+", action)[0] for action in actions} <= verbs  # type: ignore[index]
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--model", "words", "--prompt_style", "plain"), "reads prompts of prompt_style=words, not 'plain'"),
-        (("--model", "words", "--env_id", "mage/WebShop-Meta-v0"), "style='words' needs a fixed set of actions"),
+        (
+            ("--model", "words", "--env_id", "mage/WebShop-Meta-v0", "--env_kwargs", '{"mode": "html"}'),
+            "style='words' needs a fixed set of actions",
+        ),
         (("--model", "words:hidden=30"), "hidden=30 must be a multiple of heads=4"),
         (("--model", "words:layers=0"), "layers"),
         (("--model", "words:wide=8"), "wide"),
         (("--model", "words", "--imitate", RANDOM, "--imitate_steps", "0"), "imitate_steps=0 must be at least 1"),
+        (("--model", "words", "--imitate_rows", "0"), "imitate_rows=0 must be at least 1"),
+        (("--model", "words", "--imitate_episodes", "-3"), "imitate_episodes=-3 must be at least 1"),
+        (("--model", "words", "--imitate_rate", "nan"), "imitate_rate=nan must be a finite number above 0"),
+        (("--model", "words", "--imitate_rate", "0"), "imitate_rate=0 must be a finite number above 0"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -30,6 +30,22 @@ ALFWORLD = GameRecord(
     opponents={"alfworld": "mage_envs.opponents.games.alfworld"},
     # The limit of turns is that of the game's settings for each protocol: 30 under adaptive, 10 under paper.
     presets={"alfworld": ({"groups_per_rollout": 8, "max_completion_length": 1024}, {"split": "train"})},
+    small_models={
+        "alfworld": {
+            "model_name_or_path": "words:hidden=128,layers=3",
+            # The paper's limit of turns, with which memory is worth most.
+            "env_kwargs": {"split": "train", "max_turns": 10},
+            "imitate": ["policy:alfworld/expert"],
+            "imitate_steps": 1200,
+            "imitate_episodes": 1500,
+            "imitate_rows": 8,
+            "imitate_rate": 2e-3,
+            "max_completion_length": 16,
+            "groups_per_rollout": 4,
+            "max_rollouts": 1,
+            "learning_rate": 1e-5,
+        }
+    },
     panels={
         "alfworld-eval-in": _panel("eval_in_distribution", 11, "generated", _GENERATED.format("in-distribution")),
         "alfworld-eval-out": _panel("eval_out_of_distribution", 12, "generated", _GENERATED.format("unseen-room")),

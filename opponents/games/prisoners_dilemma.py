@@ -111,8 +111,9 @@ class Mirror(LearningPolicy):
         return {str(self.step(memory, turn)): 1.0}
 
     def step(self, memory: Hashable, turn: Turn) -> Hashable:
-        rounds = rounds_of(turn)
-        return (COOPERATE if rounds[-1][1] else DEFECT) if rounds else memory
+        for _, cooperated in rounds_of(turn)[-1:]:
+            return COOPERATE if cooperated else DEFECT
+        return memory
 
 
 class Deceiver(LearningPolicy):

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from mage_envs.benchmarks.records.control_runs import runs_with_controls
-from mage_envs.benchmarks.records.record_store import Records, run_folders
+from mage_envs.benchmarks.records.record_store import run_folders
 from mage_envs.benchmarks.records.replay import replay_run
-from mage_envs.benchmarks.records.validate import problems, suite_problems
+from mage_envs.benchmarks.records.validate import check_run, suite_problems
 from mage_envs.cli.commands import JsonOption, print_json
 from mage_envs.files.atomic import write_json
 from mage_envs.text.visible import one_line
@@ -80,15 +80,15 @@ Result = tuple[str, dict[str, Any], bool]
 def _validations(runs: Sequence[str]) -> Iterator[Result]:
     """Yield the problems of the files of each run, then those of each suite."""
     for folder in (folder for name in runs for folder in run_folders(Path(name))):
-        wrong = [one_line(problem) for problem in problems(folder)]
+        checked = check_run(folder)
+        wrong = [one_line(problem) for problem in checked.problems]
         value: dict[str, Any] = {"folder": str(folder), "problems": wrong}
         if wrong:
             yield _lines(folder, wrong), value, False
             continue
-        records = Records(folder)
-        root, count = records.root()["root"], len(records.lines)
-        text = f"{folder}: {count} of {records.planned} meta-episodes, root {root[:12]}: valid\n"
-        yield text, value | {"meta_episodes": count, "planned": records.planned, "root": root}, True
+        _, root, count, planned = checked
+        text = f"{folder}: {count} of {planned} meta-episodes, root {root[:12]}: valid\n"
+        yield text, value | {"meta_episodes": count, "planned": planned, "root": root}, True
     for folder in map(Path, runs):
         if wrong := [one_line(problem) for problem in suite_problems(folder)]:
             yield _lines(folder, wrong), {"folder": str(folder), "problems": wrong}, False

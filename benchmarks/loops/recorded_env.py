@@ -113,7 +113,7 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
         assert rollout is not None
         outcome = attempt(self._environments, 0, rollout.call)
         rollout.on_env_result(outcome)
-        # A wrong option is no failure of the meta-episode: it never began.
+        # With a wrong option the meta-episode never began, so it did not fail.
         if rollout.misused is None:
             self._finish()
         if isinstance(outcome, CallError):
@@ -146,5 +146,5 @@ def met_task(trajectory: Trajectory, env: gym.Env[Any, Any]) -> Task:
         seat = trajectory.episodes[0].seats[0] if trajectory.opponent else task.seat
         return replace(task, opponent=trajectory.opponent or None, seat=seat)
     drawn = inner.seated.name if isinstance(inner, TextGameEnv) and inner.seated.others else None
-    # A rule, such as `first`, is no seat.
+    # A record names a seat, and no rule such as `first`.
     return replace(task, opponent=drawn, seat=task.seat if isinstance(task.seat, int) else None)

@@ -9,7 +9,7 @@ from pathlib import Path
 from mage_envs.benchmarks.evaluation.run.agents import NO_MODEL
 from mage_envs.benchmarks.records.about import identity_fields, setting_of
 from mage_envs.benchmarks.records.controls import apply_control
-from mage_envs.benchmarks.records.record_store import RUN, Records, read_about, reading
+from mage_envs.benchmarks.records.record_store import RUN, read_about, reading
 from mage_envs.files.bounded import names_inside
 from mage_envs.loading.arguments import parse
 from mage_envs.wrappers.controls import SOURCED
@@ -37,13 +37,15 @@ def stored_controls(folder: Path) -> dict[str, Path]:
     return {name: path for name, path in folders.items() if (path / RUN).exists()}
 
 
-def check_control(name: str, main: Records, control: Records) -> None:
+def check_control(name: str, folder: Path, main: Path) -> None:
     """Raise ValueError if a stored run has another agent, other tasks or other options than the main run."""
-    memory = re.escape(main.about["setting"]["options"]["memory"])
+    with reading(folder):
+        main_about, about = read_about(main), read_about(folder)
+    memory = re.escape(main_about["setting"]["options"]["memory"])
     forms = {"none": rf"none(/{memory})?", "other": rf"other@[0-9a-f]{{32}}/{memory}"}
-    ours, theirs = ((run.about["agent"], identity_fields(run.about)) for run in (main, control))
-    if ours != theirs or not re.fullmatch(forms[name], control.about["setting"]["options"]["memory"]):
-        raise ValueError(f"{control.folder} is not the control {name!r} of this run. Remove it.")
+    ours, theirs = ((run["agent"], identity_fields(run)) for run in (main_about, about))
+    if ours != theirs or not re.fullmatch(forms[name], about["setting"]["options"]["memory"]):
+        raise ValueError(f"{folder} is not the control {name!r} of this run. Remove it.")
 
 
 def restore_source(folder: Path, main: Path) -> None:
@@ -67,19 +69,16 @@ def restore_source(folder: Path, main: Path) -> None:
             raise ValueError(f"{folder} was not played with the memories of {main}.")
 
 
-def open_control(name: str, folder: Path, main: Records) -> Records:
-    """Return the records of a control, which can be executed again then. Raises as the checks above."""
-    with reading(folder):
-        control = Records(folder)
-        check_control(name, main, control)
+def prepare_control(name: str, folder: Path, main: Path) -> None:
+    """Check that a run is a control of another one, and make it executable here. Raises as the functions above."""
+    check_control(name, folder, main)
     if name in SOURCED:
-        restore_source(folder, main.folder)
-    return control
+        restore_source(folder, main)
 
 
 def runs_with_controls(folder: Path) -> Iterator[Path]:
-    """Yield the folder of a run and those of its controls. Raises ValueError as `open_control`."""
+    """Yield the folder of a run and those of its controls. Raises ValueError as `prepare_control`."""
     yield folder
     for name, path in stored_controls(folder).items():
-        open_control(name, path, Records(folder))
+        prepare_control(name, path, folder)
         yield path

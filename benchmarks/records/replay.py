@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.records.about import setting_of
 from mage_envs.benchmarks.records.identity import differences
 from mage_envs.benchmarks.records.lines import chats, encode_line
-from mage_envs.benchmarks.records.record_store import Records, reading
+from mage_envs.benchmarks.records.record_store import Shards, reading, shard_names
+from mage_envs.benchmarks.records.shard_lines import read_shard
 from mage_envs.core import Task
 from mage_envs.opponents.llm.opponent import NOT_RECORDED, replay_calls
 from mage_envs.secrets import scrub
@@ -31,6 +32,8 @@ from mage_envs.wrappers.rollout.loop import RolloutSpec, collect
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 from mage_envs.wrappers.rollout.trajectory_json import Line
 
+BATCH = 256
+"""Maximum number of meta-episodes that are executed at the same time."""
 ENDED = "the record ends here"
 """Error that ends the replay of a meta-episode after its last recorded reply."""
 _UNCOMPARED = ("digest", "seconds", "failure", "retries")
@@ -120,7 +123,7 @@ class _RecordedGenerator:
         self.differences.setdefault(index, Difference(self._lines[index]["index"], where, recorded, replayed))
 
 
-def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Difference]:
+def replay(lines: Sequence[Line], setting: Setting, batch: int = BATCH) -> list[Difference]:
     """Replay meta-episodes and return the first difference of each one that differs, sorted by index.
 
     Args:
@@ -133,7 +136,7 @@ def replay(lines: Sequence[Line], setting: Setting, batch: int = 256) -> list[Di
 def execute(
     lines: Sequence[Line],
     setting: Setting,
-    batch: int = 256,
+    batch: int = BATCH,
     watch: Callable[[Generator], Generator] | None = None,
     envs: Sequence[gym.Env[Any, Any]] = (),
 ) -> tuple[list[Trajectory], list[Difference]]:
@@ -222,18 +225,39 @@ def replay_run(folder: Path, sample: int | None = None) -> Replay:
         ValueError: If no record can be read.
     """
     with reading(folder):
-        records = Records(folder)
-        lines = [line for _, line in sorted(records.lines.items())]
-        if not lines:
+        # The first pass finds the lines that count. The second one executes a batch of them at a time, because all
+        # lines of a large run do not fit into memory.
+        shards = Shards(folder)
+        indices = sorted(shards.kept)
+        if not indices:
             raise ValueError(f"{folder} has no readable record to replay.")
         if sample is not None:
-            count = min(sample, len(lines))
-            lines = [lines[k * len(lines) // count] for k in range(count)]
-        differing = replay(lines, setting_of(records.about))
+            count = min(sample, len(indices))
+            indices = [indices[k * len(indices) // count] for k in range(count)]
+        setting, differing, calls = setting_of(shards.about), list[Difference](), 0
+        for lines in _batches(shards, set(indices), BATCH):
+            differing += replay(lines, setting, BATCH)
+            calls += sum(len(line["calls"]) for line in lines)
     return Replay(
         folder=str(folder),
-        meta_episodes=len(lines),
-        calls=sum(len(line["calls"]) for line in lines),
-        damaged_lines=len(records.problems),
-        differences=differing,
+        meta_episodes=len(indices),
+        calls=calls,
+        damaged_lines=len(shards.problems),
+        differences=sorted(differing, key=lambda difference: difference.index),
     )
+
+
+def _batches(shards: Shards, indices: set[int], size: int) -> Iterator[list[Line]]:
+    """Yield the last good lines of these indices, at most `size` at a time."""
+    batch: list[Line] = []
+    for name in shard_names(shards.folder):
+        for line in read_shard(shards.folder, name, shards.planned, []):
+            if line["index"] in indices and line["digest"] == shards.kept[line["index"]].digest:
+                # An index may have equal lines.
+                indices.remove(line["index"])
+                batch.append(line)
+                if len(batch) == size:
+                    yield batch
+                    batch = []
+    if batch:
+        yield batch

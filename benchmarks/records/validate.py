@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from sys import intern
+from typing import Any, NamedTuple
 
 from mage_envs.benchmarks.canonical import digest_of
 from mage_envs.benchmarks.evaluation.run.summary import summary_of
+from mage_envs.benchmarks.evaluation.scoring.call_stats import without_texts
+from mage_envs.benchmarks.evaluation.scoring.scores import Summary
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import SUMMARY, load
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.control_runs import open_control, stored_controls
+from mage_envs.benchmarks.records.control_runs import prepare_control, stored_controls
 from mage_envs.benchmarks.records.identity import differences, short
 from mage_envs.benchmarks.records.lines import chats
 from mage_envs.benchmarks.records.record_store import (
     ROOT,
     RUN,
     SUITE,
-    Records,
+    Shards,
+    read_about,
     read_suite,
     reading,
 )
 from mage_envs.benchmarks.records.schema import RootRecord
 from mage_envs.files.bounded import read_json_inside
 from mage_envs.wrappers.rollout.line_schema import problems_of
-from mage_envs.wrappers.rollout.trajectory_json import plain, trajectory_from_json
+from mage_envs.wrappers.rollout.trajectory import EpisodeResult, Trajectory
+from mage_envs.wrappers.rollout.trajectory_json import Line, plain, trajectory_from_json
+
+
+class CheckedRun(NamedTuple):
+    """Result of the check of a run."""
+
+    problems: list[str]
+    """Problems, one line each; empty if the run is valid."""
+    root: str
+    meta_episodes: int
+    planned: int
 
 
 def problems(folder: Path) -> list[str]:
@@ -33,44 +50,119 @@ def problems(folder: Path) -> list[str]:
 
     Names in the run resolve as `names_from` allows: a module is imported only if the user named it.
     """
+    return check_run(folder).problems
+
+
+def check_run(folder: Path) -> CheckedRun:
+    """Check a run, one line after the other. Raises NoRun if the folder contains none."""
     with reading(folder):
-        records = Records(folder)
-        found_problems = list(_problems(records))
+        check = _LineChecks(folder)
+        shards = Shards(folder, check.add)
+        found_problems = list(_problems(shards, check))
+        checked = CheckedRun(found_problems, shards.root()["root"], len(shards.kept), shards.planned)
     for name, path in stored_controls(folder).items():
         try:
-            control = open_control(name, path, records)
+            prepare_control(name, path, folder)
         except ValueError as error:
             found_problems.append(str(error))
             continue
-        with reading(path):
-            found_problems += [f"controls/{name}: {problem}" for problem in _problems(control)]
-    return found_problems
+        found_problems += [f"controls/{name}: {problem}" for problem in check_run(path).problems]
+    return checked
 
 
-def _problems(records: Records) -> Iterator[str]:
-    yield from map(str, records.problems)
-    yield from _root_problems(records)
-    try:
-        setting = setting_of(records.about)
-        setting_differences = differences(
-            records.about["setting"], json.loads(json.dumps(setting.to_json())), "setting"
+class _LineChecks:
+    """Checks of the lines of a run. Of each line, its problems and the fields that scores read stay in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        about = read_about(folder)
+        self.setting: Setting | None = None
+        self.no_setting = ""
+        """Reason why the setting cannot be rebuilt."""
+        self.trajectories: dict[int, Trajectory] = {}
+        self._shared: dict[Any, Any] = {}
+        self._episodes: dict[tuple[Any, ...], EpisodeResult] = {}
+        self.other_tasks: dict[int, list[str]] = {}
+        self.unreadable: dict[int, str] = {}
+        try:
+            self.setting = setting_of(about)
+            _ = self.setting.fingerprint
+        except (ValueError, LookupError, TypeError, OSError, ImportError) as error:
+            self.setting, self.no_setting = None, str(error)
+
+    def add(self, line: Line) -> None:
+        """Check a line. The last one of an index counts."""
+        if self.setting is None:
+            return
+        index, task = line["index"], self.setting.tasks[line["index"]]
+        self.other_tasks.pop(index, None)
+        for name, value in line["task"].items():
+            if value != vars(task)[name]:
+                problem = f"meta-episode {index}: its {name} is {value!r}, and the panel's {vars(task)[name]!r}"
+                self.other_tasks.setdefault(index, []).append(problem)
+        self.unreadable.pop(index, None)
+        # What reports, exports and replays make of the records.
+        try:
+            chats(line["calls"])
+            trajectory = without_texts(trajectory_from_json(line))
+        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+            self.unreadable[index] = f"meta-episode {index}: it cannot be read as one ({type(error).__name__}: {error})"
+            return
+        # Equal parts are one object, because a large run has few different ones.
+        self.trajectories[index] = replace(
+            trajectory,
+            task=task if trajectory.task == task else trajectory.task,
+            opponent=intern(trajectory.opponent),
+            steps=self._share(trajectory.steps),
+            episodes=tuple(map(self._share_episode, trajectory.episodes)),
         )
-        for path, recorded, current in setting_differences:
-            rebuilt = json.dumps(current)
-            yield f"{RUN}: {path} is {json.dumps(recorded)}, and this version with these data makes {rebuilt}"
-        if setting.fingerprint != records.about["fingerprint"]:
-            yield f"{RUN}: the fingerprint is {records.about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
-    except (ValueError, LookupError, TypeError, OSError, ImportError) as error:
-        yield f"{RUN}: its setting cannot be rebuilt ({error})"
+
+    def _share(self, value: Any) -> Any:
+        """Return the first value that was equal to this one."""
+        return self._shared.setdefault(value, value)
+
+    def _share_episode(self, episode: EpisodeResult) -> EpisodeResult:
+        """Return the first equal episode, without its last observations, which no score reads."""
+        # A dict cannot be a key.
+        key = (*episode._replace(metrics=(), ended_with=()), *episode.metrics.items())  # type: ignore[arg-type]
+        shared: EpisodeResult = self._episodes.setdefault(key, episode._replace(ended_with=()))
+        return shared
+
+    def in_order(self) -> list[Trajectory]:
+        """Return the meta-episodes in the order of the panel."""
+        return [trajectory for _, trajectory in sorted(self.trajectories.items())]
+
+
+def _problems(shards: Shards, check: _LineChecks) -> Iterator[str]:
+    yield from map(str, shards.problems)
+    yield from _root_problems(shards)
+    setting, about = check.setting, shards.about
+    if setting is None:
+        yield f"{RUN}: its setting cannot be rebuilt ({check.no_setting})"
         return
-    yield from _task_problems(records, setting)
-    yield from _reading_problems(records, setting)
+    for path, recorded, current in differences(about["setting"], json.loads(json.dumps(setting.to_json())), "setting"):
+        rebuilt = json.dumps(current)
+        yield f"{RUN}: {path} is {json.dumps(recorded)}, and this version with these data makes {rebuilt}"
+    if setting.fingerprint != about["fingerprint"]:
+        yield f"{RUN}: the fingerprint is {about['fingerprint'][:12]}, not {setting.fingerprint[:12]}"
+    for index in sorted(check.other_tasks):
+        yield from check.other_tasks[index]
+    if check.unreadable:
+        yield check.unreadable[min(check.unreadable)]
+        return
+    trajectories = check.in_order()
+    if not trajectories:
+        return
+    try:
+        summary = summary_of(about["agent"]["name"], setting, trajectories)
+    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
+        yield f"the run cannot be scored ({type(error).__name__}: {error})"
+        return
     # Damaged lines are missing from the scores, so the summary would differ for that reason alone.
-    if not records.problems:
-        yield from _summary_problems(records, setting)
+    if not shards.problems:
+        yield from _summary_problems(shards.folder, summary)
 
 
-def _root_problems(records: Records) -> Iterator[str]:
+def _root_problems(records: Shards) -> Iterator[str]:
     try:
         root = read_json_inside(records.folder, ROOT)
     except (OSError, ValueError) as error:
@@ -83,43 +175,19 @@ def _root_problems(records: Records) -> Iterator[str]:
         yield f"{ROOT}: {path} is {json.dumps(recorded)}, and the records give {json.dumps(computed)}"
 
 
-def _task_problems(records: Records, setting: Setting) -> Iterator[str]:
-    for index, line in sorted(records.lines.items()):
-        task = setting.tasks[index]
-        for name, value in line["task"].items():
-            if value != vars(task)[name]:
-                yield f"meta-episode {index}: its {name} is {value!r}, and the panel's {vars(task)[name]!r}"
-
-
-def _reading_problems(records: Records, setting: Setting) -> Iterator[str]:
-    """Yield the errors of what reports, exports and replays make of the records."""
-    for index, line in sorted(records.lines.items()):
-        try:
-            chats(line["calls"])
-            trajectory_from_json(line)
-        except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-            yield f"meta-episode {index}: it cannot be read as one ({type(error).__name__}: {error})"
-            return
-    try:
-        if records.lines:
-            summary_of(records.about["agent"]["name"], setting, records.trajectories())
-    except (ValueError, LookupError, TypeError, ArithmeticError) as error:
-        yield f"the run cannot be scored ({type(error).__name__}: {error})"
-
-
-def _summary_problems(records: Records, setting: Setting) -> Iterator[str]:
-    if not (records.folder / SUMMARY).exists() or not records.lines:
+def _summary_problems(folder: Path, summary: Summary) -> Iterator[str]:
+    """Yield the differences between the stored summary and the one of the records."""
+    if not (folder / SUMMARY).exists():
         return
     try:
-        stored = read_json_inside(records.folder, SUMMARY)
+        stored = read_json_inside(folder, SUMMARY)
         if not isinstance(stored, dict):
             raise ValueError("it must be a JSON object")
         # The baselines are scores of other policies, which have no records here. Only their form is checked.
-        load(records.folder)
+        load(folder)
     except (OSError, ValueError, LookupError, TypeError) as error:
         yield f"{SUMMARY}: cannot be read ({error})"
         return
-    summary = summary_of(records.about["agent"]["name"], setting, records.trajectories())
     computed = json.loads(json.dumps(plain(summary.to_json())))
     computed["floors"] = stored.get("floors", [])
     for path, stored_value, computed_value in differences(stored, computed):
@@ -142,7 +210,7 @@ def suite_problems(folder: Path) -> Iterator[str]:
             if not (folder / run["folder"] / RUN).exists():
                 yield f"{SUITE}: there is no run {run['folder']}"
                 continue
-            root = Records(folder / run["folder"]).root()["root"]
+            root = Shards(folder / run["folder"]).root()["root"]
             if run.get("root") not in (None, root):
                 yield f"{SUITE}: the root of {run['folder']} is {run['root'][:12]}, and the records give {root[:12]}"
         if plan.get("root") is None:

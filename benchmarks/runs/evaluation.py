@@ -202,7 +202,7 @@ def as_agent(agent: Agent | Callable[..., Any] | str, name: str | None = None) -
     """
     if isinstance(agent, str):
         return make_agent(agent, name=name)
-    # A class of an agent is no agent, although it has the method.
+    # A class of agents has the method too, but is not an agent itself.
     if not isinstance(agent, type) and hasattr(agent, "generator"):
         return cast(Agent, agent)
     return FunctionAgent(agent, name)

@@ -13,7 +13,7 @@ from mage_envs.benchmarks.evaluation.suites.environments import game_of, make_en
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.evaluation.tables.summary_table import JudgedCurves
 from mage_envs.benchmarks.records.about import setting_of
-from mage_envs.benchmarks.records.control_runs import CONTROLS, open_control, stored_controls
+from mage_envs.benchmarks.records.control_runs import CONTROLS, prepare_control, stored_controls
 from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import Records, reading
 from mage_envs.benchmarks.scale.adaptation import PlayedValue, ScaledRun, luck_adjusted_values
@@ -163,7 +163,8 @@ def judge_folder(folder: Path) -> JudgedAgent | None:
             return None
         runs = {"": judge_run(records, setting, scale)}
         for name, path in stored_controls(folder).items():
-            control = open_control(name, path, records)
+            prepare_control(name, path, folder)
+            control = Records(path)
             runs[name] = judge_run(control, setting_of(control.about), scale)
     return JudgedAgent(agent=records.about["agent"]["name"], scale=scale, runs=runs)
 

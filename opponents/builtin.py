@@ -160,41 +160,6 @@ register_opponent(
     form="switch:first,then,episode",
     kind="learning",
 )
-# Opponents that learn or change between episodes.
-_MATRICES = ("MatchingPennies", "RockPaperScissors", "PrisonersDilemma")
-_LEARNERS, _DILEMMA = "mage_envs.opponents.learning.matrix_games", "mage_envs.opponents.learning.dilemma"
-register_opponent(
-    "fictitious", entry_point=f"{_LEARNERS}:fictitious", games=_MATRICES, needs_game=True, kind="learning"
-)
-register_opponent("qlearner", entry_point=f"{_LEARNERS}:QLearner", games=_MATRICES, needs_game=True, kind="learning")
-register_opponent(
-    "winstay", entry_point=f"{_LEARNERS}:WinStayPolicy", games=_MATRICES, needs_game=True, kind="learning"
-)
-register_opponent(
-    "level", entry_point=f"{_LEARNERS}:level", games=_MATRICES, needs_game=True, form="level:k", kind="learning"
-)
-register_opponent(
-    "frequencies", entry_point=f"{_LEARNERS}:FrequencyResponder", games=_MATRICES, needs_game=True, kind="learning"
-)
-register_opponent(
-    "smooth",
-    entry_point=f"{_LEARNERS}:SmoothLearner",
-    games=_MATRICES,
-    needs_game=True,
-    form="smooth:temperature",
-    kind="learning",
-)
-register_opponent("grudge", entry_point=f"{_DILEMMA}:Grudge", games=("PrisonersDilemma",), kind="learning")
-register_opponent("mirror", entry_point=f"{_DILEMMA}:Mirror", games=("PrisonersDilemma",), kind="learning")
-register_opponent("deceiver", entry_point=f"{_DILEMMA}:Deceiver", games=("PrisonersDilemma",), kind="learning")
-register_opponent(
-    "trapper",
-    entry_point="mage_envs.opponents.learning.kuhn:build_trapper",
-    games=("KuhnPoker",),
-    needs_game=True,
-    form="trapper:k",
-    kind="learning",
-)
 register_opponent(
     "hazard",
     entry_point="mage_envs.opponents.learning.hazard:build_hazard",

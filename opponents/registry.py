@@ -215,6 +215,9 @@ def make_opponent(spec: str | Policy, game: Game) -> Policy:
     if info is None:
         raise _unknown(parsed.name, game.spec.name)
     if not info.plays(game.spec.name):
+        # Each game adds itself to the opponents that play several ones, when its own opponents are loaded.
+        load_all_opponents()
+    if not info.plays(game.spec.name):
         raise ValueError(
             f"Opponent {info.name!r} plays {' or '.join(sorted(info.games or ()))}, not {game.spec.name}. "
             f'list_opponents("{game.spec.name}") returns the names that fit.'

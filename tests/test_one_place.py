@@ -20,8 +20,13 @@ TABLES = ("docs/environments.md", "docs/opponents.md")
 MADE_OF_GAMES = ("mage_envs/games/encounters.py", "opponents/games/encounters.py")
 HELP = ("benchmarks/commands/chaos.py", "benchmarks/evaluation/run/options.py", "trainer/cli/train.py")
 """Programs whose help has one game as its example."""
-SUITE = ("benchmarks/evaluation/suites/adapt.py", "benchmarks/evaluation/suites/pool_texts.py", "dev/adapt_cells.py")
-"""Files of the suite `adapt`, whose cells are fixed."""
+SUITE = (
+    "benchmarks/evaluation/suites/adapt.py",
+    "benchmarks/evaluation/suites/pool_texts.py",
+    "dev/adapt_cells.py",
+    "dev/adapt_learning.py",
+)
+"""Files of the suites `adapt` and `adapt-learning`, whose cells are fixed."""
 OWN_TESTS = ("tests/games/", "tests/opponents/games/")
 MOST_EXAMPLES = 2
 """Maximum number of the small games in a test that has them as examples."""

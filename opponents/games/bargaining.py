@@ -7,10 +7,13 @@ below 1 late.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from functools import partial
+from typing import cast
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.bargaining import ACCEPT, ITEMS, REFUSE, TAKEN, Bargaining
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.splits import Split, register_split
@@ -62,6 +65,38 @@ def _build_policy(game: Game, high: float, low: float, beta: float = 1.0) -> Rul
     return RulePolicy(partial(aspire, game.offers, high, low, beta))
 
 
+class ChangingWish(LearningPolicy):
+    """A player of the bargaining game that wants a number of points, which the end of each hand changes."""
+
+    def __init__(self, game: Game, wish: int = 5, after_deal: int = 0, after_failure: int = 0) -> None:
+        """Initialize the player.
+
+        Args:
+            game: Bargaining.
+            wish: Points that it wants at first, from 1 to 9.
+            after_deal: Change after a hand with a deal.
+            after_failure: Change after a hand without one.
+
+        Raises:
+            ValueError: If the first wish is outside of the limits.
+        """
+        if not isinstance(game, Bargaining):
+            raise TypeError(f"Opponents of Bargaining expect Bargaining, got {game.spec.name}.")
+        if not 1 <= wish <= 9:
+            raise ValueError(f"Opponent of Bargaining: wish must be from 1 to 9, got {wish}.")
+        self.start = wish
+        self._offers, self._after_deal, self._after_failure = game.offers, after_deal, after_failure
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        wish = float(cast("int", memory))
+        return aspire(self._offers, wish, wish, 1.0, turn)
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        is_deal = turn.information_state.endswith(ACCEPT)
+        change = self._after_deal if is_deal else self._after_failure
+        return min(max(cast("int", memory) + change, 1), 9)
+
+
 fair = partial(_build_policy, high=5, low=5)
 """Opponent that wants half of the points throughout."""
 greedy = partial(_build_policy, high=10, low=7)
@@ -73,6 +108,13 @@ boulware = partial(_build_policy, high=10, low=3, beta=0.25)
 firm = partial(_build_policy, high=7, low=7)
 """Opponent that wants 7 points throughout."""
 
+softening = partial(ChangingWish, wish=8, after_failure=-3)
+"""Opponent that wants 8 points, and 3 fewer after each hand without a deal."""
+hardening = partial(ChangingWish, wish=3, after_deal=2)
+"""Opponent that wants 3 points, and 2 more after each deal."""
+offended = partial(ChangingWish, wish=5, after_failure=2)
+"""Opponent that wants half of the points, and 2 more after each hand without a deal."""
+
 # By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("fair", "greedy", "conceder", "boulware", "firm"):
     register_opponent(f"bargain/{_name}", entry_point=f"{__name__}:{_name}", games=("Bargaining",), needs_game=True)
@@ -80,7 +122,7 @@ _LEARNERS = ("softening", "hardening", "offended")
 for _name in _LEARNERS:
     register_opponent(
         f"bargain/{_name}",
-        entry_point=f"mage_envs.opponents.learning.negotiation:{_name}",
+        entry_point=f"{__name__}:{_name}",
         games=("Bargaining",),
         needs_game=True,
         kind="learning",

@@ -5,11 +5,15 @@ A profile holds P(bet | first to act), P(bet | after a check) and P(call | facin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 
+from mage_envs.core import Game, Policy, Turn
+from mage_envs.games.kuhn_poker import TO_ACT
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
+from mage_envs.opponents.switching import switching
 from mage_envs.opponents.tabular import TabularPolicy
 
 _GAMES = ("KuhnPoker",)
@@ -69,11 +73,45 @@ def nash(alpha: float = 1 / 6) -> TabularPolicy:
     return policy((alpha, 0, 3 * alpha), (1 / 3, 0, 1), (0, 1 / 3, 1), (0, alpha + 1 / 3, 1))
 
 
+@register_opponent("kuhn/learns-to-call", games=_GAMES, kind="learning")
+class LearnsToCall(LearningPolicy):
+    """An opponent that bets and calls with K alone, until the other player has bet or called.
+
+    After one such hand it bets with K and calls with Q and K. After two of them it never bets, and calls with every
+    card.
+    """
+
+    start = 0
+
+    def __init__(self) -> None:
+        honest = policy((0, 0, 1), (0, 0, 1), (0, 1, 1), (0, 1, 1))
+        self._stages = (profile("conservative"), honest, profile("caller"))
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        return self._stages[int(str(memory))].distribution(turn)
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        # The key is the own card, the betting with b for a bet or a call, and perhaps a card that is shown.
+        betting = turn.information_state.partition("|")[0][1:]
+        others = [letter for index, letter in enumerate(betting) if TO_ACT[betting[:index]] != turn.player]
+        return min(int(str(memory)) + ("b" in others), len(self._stages) - 1)
+
+
+@register_opponent("trapper", games=_GAMES, needs_game=True, form="trapper:k", kind="learning")
+def build_trapper(game: Game, k: int) -> Policy:
+    """Return an opponent that bets and calls with K alone in k episodes, and then calls with every card: `trapper:2`.
+
+    Args:
+        game: Game that is played.
+        k: Number of the first episodes, in which it looks tight.
+    """
+    if k < 1:
+        raise ValueError(f"Opponent 'trapper': k must be 1 or more, got {k}.")
+    return switching(profile("conservative"), profile("caller"), k)
+
+
 for _name in PROFILES:
     register_opponent(f"kuhn/{_name}", games=_GAMES)(partial(profile, _name))
-register_opponent(
-    "kuhn/learns-to-call", entry_point="mage_envs.opponents.learning.kuhn:LearnsToCall", games=_GAMES, kind="learning"
-)
 register_opponent("kuhn/rock", alias_of="kuhn/conservative")
 register_pool("kuhn/paper", {"kuhn/conservative": 0.3, "kuhn/aggressive": 0.3, "kuhn/intermediate": 0.4})
 register_pool(

@@ -6,6 +6,7 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.matching_pennies import CHOICES
+from mage_envs.opponents.learning.matrix_games import register_learners
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.tabular import RulePolicy, probability_of
@@ -28,4 +29,5 @@ tails = partial(_build_biased, "tails")
 # By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in CHOICES:
     register_opponent(f"pennies/{_name}", entry_point=f"{__name__}:{_name}", games=("MatchingPennies",))
+register_learners("MatchingPennies")
 register_pool("pennies/learners", dict.fromkeys(("fictitious", "winstay", "qlearner", "level:2"), 1))

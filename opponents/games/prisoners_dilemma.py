@@ -6,11 +6,13 @@ lose-shift" (Pavlov).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.prisoners_dilemma import COOPERATE, DEFECT
+from mage_envs.opponents.learning.matrix_games import register_learners
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.splits import Split, register_split
@@ -88,10 +90,52 @@ def at_random(probability: float) -> RulePolicy:
     return _policy(partial(_constant, probability_of("pd/random", probability)))
 
 
+class Grudge(LearningPolicy):
+    """An opponent that cooperates until the other player defects, and then defects for the rest of all episodes."""
+
+    start = False
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        return {DEFECT if self.step(memory, turn) else COOPERATE: 1.0}
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        return memory or not all(cooperated for _, cooperated in rounds_of(turn))
+
+
+class Mirror(LearningPolicy):
+    """Tit-for-tat that does not forget: it begins an episode with the other player's last choice of the one before."""
+
+    start = COOPERATE
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        return {str(self.step(memory, turn)): 1.0}
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        for _, cooperated in rounds_of(turn)[-1:]:
+            return COOPERATE if cooperated else DEFECT
+        return memory
+
+
+class Deceiver(LearningPolicy):
+    """Tit-for-tat until the other player has cooperated in every round of an episode; it defects ever after."""
+
+    start = False
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        rounds = rounds_of(turn)
+        return {DEFECT if memory or (rounds and not rounds[-1][1]) else COOPERATE: 1.0}
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        return memory or all(cooperated for _, cooperated in rounds_of(turn))
+
+
 # By entry point, because a partial has no name under which `module:name` would find its registration.
 for _name in ("all-c", "all-d", "tit-for-tat", "generous", "grim", "pavlov", "alternate"):
     register_opponent(f"pd/{_name}", entry_point=f"{__name__}:{_name.replace('-', '_')}", games=_GAMES)
 register_opponent("pd/random", entry_point=f"{__name__}:at_random", games=_GAMES, form="pd/random:probability")
+for _name, _class in (("grudge", Grudge), ("mirror", Mirror), ("deceiver", Deceiver)):
+    register_opponent(_name, games=_GAMES, kind="learning")(_class)
+register_learners(*_GAMES)
 register_pool("pd/classic", dict.fromkeys(("pd/all-c", "pd/all-d", "pd/tit-for-tat", "pd/grim", "pd/pavlov"), 1))
 register_pool("pd/changing", dict.fromkeys(("pd/tit-for-tat", "grudge", "pd/grim", "pd/all-d"), 1))
 register_pool("pd/forgiving", dict.fromkeys(("pd/grim", "grudge"), 1))

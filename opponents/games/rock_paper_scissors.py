@@ -7,6 +7,7 @@ from functools import partial
 
 from mage_envs.core import Turn
 from mage_envs.games.rock_paper_scissors import BEATEN_BY, CHOICES
+from mage_envs.opponents.learning.matrix_games import register_learners
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.splits import Split, register_split
@@ -76,6 +77,7 @@ stay = partial(_build_reacting, "stay", _own)
 for _name in ("rock", "paper", "scissors", "copy", "beat", "cycle", "stay"):
     register_opponent(f"rps/{_name}", entry_point=f"{__name__}:{_name}", games=("RockPaperScissors",))
 _REACTIONS = ("rps/copy", "rps/beat", "rps/cycle", "rps/stay")
+register_learners("RockPaperScissors")
 register_pool("rps/biased", dict.fromkeys(("rps/rock", "rps/paper", "rps/scissors"), 1))
 register_pool("rps/strongly-biased", dict.fromkeys(("rps/rock:.8", "rps/paper:.8", "rps/scissors:.8"), 1))
 register_pool("rps/reactive", dict.fromkeys(_REACTIONS, 1))

@@ -5,10 +5,13 @@ In the first seat they offer that price.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from functools import partial
+from typing import cast
 
 from mage_envs.core import Turn
 from mage_envs.games.ultimatum import ACCEPT, REFUSE, offer, slices_of
+from mage_envs.opponents.learning.policy import LearningPolicy
 from mage_envs.opponents.pools import register_pool
 from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.splits import Split, register_split
@@ -49,10 +52,53 @@ def _build_policy(name: str, price: int, below: float) -> RulePolicy:
     return RulePolicy(partial(by_price, price, below))
 
 
+class ChangingPrice(LearningPolicy):
+    """A player of the ultimatum game with a price that every answer changes. Offers of the price or more are accepted.
+
+    In the first seat it offers its price.
+    """
+
+    def __init__(self, price: int = 5, after_refusal: int = 0, after_acceptance: int = 0, most: int = 8) -> None:
+        """Initialize the player.
+
+        Args:
+            price: Slices that it wants at first.
+            after_refusal: Change of the price after a refusal.
+            after_acceptance: Change of the price after an acceptance.
+            most: Highest price; the lowest one is 1.
+
+        Raises:
+            ValueError: If the first price is outside of the limits.
+        """
+        if not 1 <= price <= most:
+            raise ValueError(f"Opponent 'ultimatum/mood': price must be from 1 to most={most}, got {price}.")
+        self.start = price
+        self._changes = {ACCEPT: after_acceptance, REFUSE: after_refusal}
+        self._most = most
+
+    def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
+        price = self.step(memory, turn)
+        chances = by_price(cast("int", price), 0.0, turn)
+        return {action: chance for action, chance in chances.items() if chance > 0}
+
+    def step(self, memory: Hashable, turn: Turn) -> Hashable:
+        price = cast("int", memory)
+        for answer in turn.information_state.split()[1::2]:
+            price = min(max(price + self._changes[answer], 1), self._most)
+        return price
+
+
+proud = partial(ChangingPrice, price=3, after_refusal=2)
+"""Opponent that wants 3 slices, and 2 more after each offer that it had to refuse."""
+yielding = partial(ChangingPrice, price=7, after_refusal=-2)
+"""Opponent that wants 7 slices, and 2 fewer after each offer that it refused."""
+spoiled = partial(ChangingPrice, price=2, after_acceptance=2)
+"""Opponent that wants 2 slices, and 2 more after each offer that it accepted."""
+
 _MOODS = ("proud", "yielding", "spoiled")
 register_opponent(
     "ultimatum/mood",
-    entry_point="mage_envs.opponents.learning.negotiation:ChangingPrice",
+    entry_point=f"{__name__}:ChangingPrice",
     games=("Ultimatum",),
     form="ultimatum/mood:price",
     kind="learning",
@@ -60,7 +106,7 @@ register_opponent(
 for _name in _MOODS:
     register_opponent(
         f"ultimatum/{_name}",
-        entry_point=f"mage_envs.opponents.learning.negotiation:{_name}",
+        entry_point=f"{__name__}:{_name}",
         games=("Ultimatum",),
         kind="learning",
     )

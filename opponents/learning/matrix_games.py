@@ -8,13 +8,14 @@ D. Fudenberg and D. Levine, 1998, "The Theory of Learning in Games" (smooth fict
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from math import exp
 from typing import Any
 
 from mage_envs.core import Game, Turn
 from mage_envs.games.rounds import Round, RoundsGame
 from mage_envs.opponents.learning.policy import LearningPolicy
+from mage_envs.opponents.registry import register_opponent
 from mage_envs.opponents.tabular import probability_of
 
 Counts = tuple[int, ...]
@@ -211,3 +212,24 @@ def level(game: Game, k: int, noise: float = 0.1) -> LevelLearner:
     if k < 2:
         raise ValueError(f"Opponent 'level': k must be 2 or more, got {k}; the first level is 'fictitious'.")
     return LevelLearner(game, k, noise)
+
+
+_GAMES: list[str] = []
+"""Games that these opponents play. Their modules add themselves."""
+
+
+def register_learners(game: str) -> None:
+    """Register the learners of this module for a game of rounds with the same choices in both seats."""
+    if game not in _GAMES:
+        _GAMES.append(game)
+    forms: Mapping[str, tuple[Callable[..., LearningPolicy], str | None]] = {
+        "fictitious": (fictitious, None),
+        "qlearner": (QLearner, None),
+        "winstay": (WinStayPolicy, None),
+        "frequencies": (FrequencyResponder, None),
+        "level": (level, "level:k"),
+        "smooth": (SmoothLearner, "smooth:temperature"),
+    }
+    for name, (builder, form) in forms.items():
+        # The registry does not copy the list, so games that are added later count.
+        register_opponent(name, games=_GAMES, needs_game=True, form=form, kind="learning")(builder)

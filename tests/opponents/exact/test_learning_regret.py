@@ -64,13 +64,14 @@ def ways(opponent: Policy, memory: Hashable, mine: Policy, seat: int, episode: i
 def meta_episodes(name: str, mine: Policy) -> Iterator[tuple[float, list[PlayedHand]]]:
     """Yield all meta-episodes of two hands against an opponent of the pool, with their probabilities."""
     parts = [make_opponent(part, KUHN) for part in (PARTS if name == CHANGING else (name,))]
-    stays = 1 - HAZARD + HAZARD / len(parts)
+    # A new draw may return the same part. An opponent with one part never changes.
+    changes = HAZARD * (1 - 1 / len(parts))
     for number, first in enumerate(parts):
         starts = [part.start if isinstance(part, LearningPolicy) else () for part in parts]
         for way in ways(first, starts[number], mine, 0, 0):
             turn = end_turn(way.end, 1, 0)
             for next_number, second in enumerate(parts):
-                switch = 1.0 if len(parts) == 1 else stays if next_number == number else 1 - stays
+                switch = 1 - changes if next_number == number else changes
                 memory = starts[next_number]
                 if isinstance(second, LearningPolicy):
                     memory = second.step(memory, turn)

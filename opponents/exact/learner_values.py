@@ -292,7 +292,8 @@ class _PlanSearch:
                 context = self._contexts[seat].get((number, episode, memories))
                 if context is None:
                     hand, _ = self._hands.get(seat, episode, memories)
-                    context = _context(hand, block, self._widths[seat])
+                    is_last = episode == self._episodes[-1]
+                    context = _context(hand, block, self._widths[seat], is_last=is_last)
                     self._widths[seat] += context.rows.shape[1]
                     self._contexts[seat][number, episode, memories] = context
                 next_reachable.update(context.next_memories)
@@ -353,12 +354,14 @@ class _PlanSearch:
         return total
 
 
-def _context(hand: LearnerHand, block: slice, start: int) -> _Context:
+def _context(hand: LearnerHand, block: slice, start: int, *, is_last: bool) -> _Context:
     chances = hand.weight[:, None] * hand.evidence[hand.tells][:, block]
-    next_memories = list(dict.fromkeys(hand.memories))
-    index_of = np.array([next_memories.index(memories) for memories in hand.memories])[hand.tells]
+    # No hand follows the last one, so its effect is the payoff alone.
+    next_memories = [] if is_last else list(dict.fromkeys(hand.memories))
     columns = [hand.payoff[:, block]]
-    columns += [chances * (index_of == index)[:, None] for index in range(len(next_memories))]
+    for memories in next_memories:
+        leads_there = np.array([after == memories for after in hand.memories])[hand.tells]
+        columns.append(chances * leads_there[:, None])
     return _Context(hand=hand, rows=np.hstack(columns), next_memories=next_memories, start=start)
 
 

@@ -61,11 +61,19 @@ def probe_best(turn: Turn) -> Mapping[str, float]:
     return {attack(turn, PROBE, hosts_in(turn)[0]): 1.0}
 
 
-@register_opponent("network/favourite", games=_GAMES)
-def favourite(host: str = "database", probability: float = 0.8) -> RulePolicy:
+def hosts_of_game(game: Game) -> list[str]:
+    """Return the hosts of a game of NetworkDefense, the most valuable first. Raise TypeError for another game."""
+    if not isinstance(game, NetworkDefense):
+        raise TypeError(f"Opponents of NetworkDefense expect NetworkDefense, got {game.spec.name}.")
+    return sorted(game.hosts, key=lambda host: -WORTH[host])
+
+
+@register_opponent("network/favourite", games=_GAMES, needs_game=True)
+def favourite(game: Game, host: str = "database", probability: float = 0.8) -> RulePolicy:
     """Return an opponent that strikes its favourite host with `probability`, and each other one equally often."""
-    if host not in WORTH:
-        raise ValueError(f"Opponent 'network/favourite': host must be one of {', '.join(WORTH)}, got {host!r}.")
+    hosts = hosts_of_game(game)
+    if host not in hosts:
+        raise ValueError(f"Opponent 'network/favourite': host must be one of {', '.join(hosts)}, got {host!r}.")
     return RulePolicy(partial(prefer, host, probability_of("network/favourite", probability)))
 
 
@@ -96,9 +104,7 @@ class Careful(LearningPolicy):
     start: Hashable = ()
 
     def __init__(self, game: Game) -> None:
-        if not isinstance(game, NetworkDefense):
-            raise TypeError(f"Opponents of NetworkDefense expect NetworkDefense, got {game.spec.name}.")
-        self._hosts = sorted(game.hosts, key=lambda host: -WORTH[host])
+        self._hosts = hosts_of_game(game)
 
     def distribution_given(self, turn: Turn, memory: Hashable) -> Mapping[str, float]:
         caught = cast("tuple[str, ...]", memory)

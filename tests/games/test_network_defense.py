@@ -120,7 +120,8 @@ def test_larger_networks():
         with pytest.raises(ValueError, match=message):
             NetworkDefense(**options)
     for name, message in (
-        ("network/favourite:cellar", "host must be one of database.*got 'cellar'"),
+        ("network/favourite:cellar", "host must be one of database, backup, mailbox, website, got 'cellar'"),
+        ("network/favourite:printer", "host must be one of database, backup, mailbox, website, got 'printer'"),
         ("network/favourite:mailbox,2", "probability must be between 0 and 1"),
         ("network/patient:0", "rounds must be at least 1, got 0"),
     ):

@@ -215,9 +215,16 @@ def test_too_many_memories_are_refused_before_they_are_computed() -> None:
 
 
 def test_too_many_plans_leave_the_other_values() -> None:
-    values = headroom(PrisonersDilemma(rounds=5), "pool:pd/forgiving", seat="first")
+    values = headroom(RockPaperScissors(rounds=3), dict.fromkeys(("winstay", "level:2"), 1.0), seat="first", episodes=2)
     assert (values.blind, values.no_memory, values.adaptation) == (None, None, None)
-    assert "plans" in values.unsolved
+    assert "plans or more with different effects, too many to compare all of them" in values.unsolved
+    assert values.second_order is not None
+
+
+def test_a_dilemma_of_five_rounds() -> None:
+    values = headroom(PrisonersDilemma(rounds=5), "pool:pd/forgiving", seat="first")
+    # It cooperates throughout: what a betrayal gains in an episode, it costs in the later ones.
+    assert values.no_memory_per_episode == pytest.approx([3, 3, 3])
     # It betrays in the last round of the first episode, which half of the pool never forgives.
     assert values.stationary_per_episode == pytest.approx([3.4, 1.8, 1.8])
     assert values.second_order == pytest.approx(0.8)

@@ -19,7 +19,7 @@ from mage_envs import list_opponents, list_pools, load_game, opponent_info, sett
 from mage_envs.loading.imports import load_entry
 from mage_envs.opponents import OpponentInfo, list_forms
 from mage_envs.registry import opponent_modules
-from mage_envs.trainer.cli.train import field_type, grouped_fields
+from mage_envs.trainer.cli.help import field_type, grouped_fields
 
 ROOT = Path(__file__).parent.parent
 PAGES = ("docs/environments.md", "docs/opponents.md", "docs/training_options.md")

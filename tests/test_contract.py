@@ -124,7 +124,19 @@ def test_pettingzoo_modules():
         assert sum(env.rewards.values()) == 0
 
 
-@pytest.mark.parametrize("text", GARBAGE)
+LEGAL = "<action>bet</action>"
+"""The tag that base ids accept, too. Of several, the last one counts."""
+
+
+def test_the_last_tag_of_a_reply_is_its_answer():
+    env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
+    env.reset(seed=0)
+    plain = env.step("bet")
+    env.reset(seed=0)
+    assert env.step("<action>check</action>" + LEGAL * 5_000) == plain
+
+
+@pytest.mark.parametrize("text", [text for text in GARBAGE if LEGAL not in text])
 def test_garbage_is_one_invalid_answer(text):
     env = gym.make("mage/KuhnPoker-v0", opponent="kuhn/nash")
     observation, _ = env.reset(seed=0)

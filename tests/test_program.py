@@ -17,7 +17,7 @@ import typer
 from mage_envs.cli import program
 from mage_envs.cli.commands import IMPORTS
 from mage_envs.cli.program import COMMANDS, main
-from mage_envs.trainer.cli.train import build_app
+from mage_envs.trainer.cli.help import build_app
 from tests.packages import mark_params
 
 BIN = os.path.dirname(sys.executable)

@@ -12,6 +12,7 @@ from mage_envs.benchmarks.executors.naming import ExecutorOption
 from mage_envs.cli.commands import JsonOption, add_command, output_option
 from mage_envs.files.atomic import output_path
 from mage_envs.trainer.cli import train as training
+from mage_envs.trainer.cli.help import build_app
 
 SWEEP = "--sweep"
 
@@ -48,4 +49,4 @@ def _run(arguments: Sequence[str]) -> int:
     return cast(int, status or 0)
 
 
-app = training.build_app({}, run=_run)
+app = build_app({}, run=_run)

@@ -93,16 +93,20 @@ def measure_references(panels: Sequence[str]) -> dict[str, Any]:
     return results
 
 
-def measure_mini(folder: Path) -> dict[str, Any]:
-    """Play the small models in `folder` on the paper's panels, or on generated tasks if the data are absent.
+def measure_mini(folder: Path, panels: Sequence[str]) -> dict[str, Any]:
+    """Play the small models in `folder` on panels of the paper, or on generated tasks if the data are absent.
+
+    Args:
+        folder: Folder of the runs of `python -m examples.five`.
+        panels: Names of the panels.
 
     Returns:
         Panel and measure to the estimate.
     """
     results = {}
     names = {record.name: name for record in RECORDS.values() for name in record.small_models}
-    for panel, (game, _) in RELEASED.items():
-        models = sorted(folder.glob(f"{names[game]}-*/model"))
+    for panel in panels:
+        models = sorted(folder.glob(f"{names[RELEASED[panel][0]]}-*/model"))
         if not models:
             continue
         agent = make_agent(f"model:{models[0]}")
@@ -245,7 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.paper", description=__doc__)
     parser.add_argument("--measure", nargs="*", choices=list(RELEASED), help="play the references again")
     parser.add_argument("--costs", action="store_true", help="compute the costs again")
-    parser.add_argument("--mini", type=Path, help="folder of the small models, to play them")
+    parser.add_argument("--mini", nargs="+", metavar="TEXT", help="folder of small models to play, and panels (all)")
     parser.add_argument("--runs", type=Path, help="folder of `mage paper`, to read our runs from")
     options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {"ours": {}, "costs": []}
@@ -255,7 +259,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.costs:
         results["costs"] = measure_costs()
     if options.mini is not None:
-        results["mini"] = results.get("mini", {}) | measure_mini(options.mini)
+        results["mini"] = results.get("mini", {}) | measure_mini(
+            Path(options.mini[0]), options.mini[1:] or list(RELEASED)
+        )
     if options.runs is not None:
         for name in TABLES:
             for cell in cells_of(name, options.runs):

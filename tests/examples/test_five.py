@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from examples.five import run
-from examples.five.run import TRAINED, Environment, main
+from examples.five.five_table import ModelResult, PanelScores, table
+from examples.five.run import RESULTS, TRAINED, Environment, main
 from mage_envs.trainer.config.presets import small_models
 from tests.programs import train
 
@@ -45,3 +46,14 @@ def test_a_training_that_fails_ends_the_command(tmp_path: Path, monkeypatch: pyt
 
 def test_every_preset_of_a_small_model_is_measured() -> None:
     assert {f"mini-{environment.name}" for environment in run.ENVIRONMENTS} == set(small_models())
+
+
+def test_the_committed_table_is_that_of_its_numbers() -> None:
+    results = [
+        ModelResult(**{key: PanelScores(**value) if isinstance(value, dict) else value for key, value in row.items()})
+        for row in json.loads((RESULTS / "five.json").read_text())
+    ]
+    assert (RESULTS / "five.txt").read_text() == table(results)
+    # The model of ALFWorld was measured by `mage eval` only.
+    names = {environment.name for environment in run.ENVIRONMENTS}
+    assert {result.environment for result in results} == names - {"alfworld"}

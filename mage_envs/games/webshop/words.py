@@ -118,8 +118,7 @@ def read_page(observation: str, seat: int) -> tuple[str, ...]:
     """Return the words of a page.
 
     Of a product on a page of results they are its number, the number of words of the instruction in its title, and
-    `dear` if its lowest price is above the limit. Of the options they are those that the instruction names, unless it
-    names a longer one with the same words.
+    `dear` if its lowest price is above the limit. Of the options they are those that the instruction names.
     """
     parts = observation.split(SEPARATOR)
     if parts[0] == "WebShop":
@@ -132,12 +131,8 @@ def read_page(observation: str, seat: int) -> tuple[str, ...]:
     if parts[-1] != "Buy Now":
         return ("text",)
     wanted = without_price(instruction).lower()
-    named = {number: part.lower() for number, part in enumerate(parts[4:], start=1) if is_named(part.lower(), wanted)}
-    # Of `large` and `x-large` only the latter is meant.
-    meant = [
-        number for number, part in named.items() if not any(part != other and part in other for other in named.values())
-    ]
-    return "product", *(f"option-{number}" for number in meant if number <= OPTIONS)
+    named = (number for number, part in enumerate(parts[4:], start=1) if is_named(part.lower(), wanted))
+    return "product", *(f"option-{number}" for number in named if number <= OPTIONS)
 
 
 def _words_of_results(observation: str, instruction: str) -> Iterator[str]:

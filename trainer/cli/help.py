@@ -50,7 +50,7 @@ RARE = ("imitate_rows", "imitate_rate", "imitate_episodes")
 USUAL = (
     *("env_id", "opponents", "num_episodes", "memory", "prompt_style", "env_kwargs", "output_dir", "seed"),
     *("max_rollouts", "groups_per_rollout", "num_generations", "learning_rate", "beta", "advantage", "credit"),
-    *("reward", "returns", "temperature", "max_completion_length", "constrained", "eval_panel", "eval_every"),
+    *("reward", "returns", "temperature", "max_completion_length", "eval_panel", "eval_every"),
     *("save_steps", "report_to"),
 )
 """Fields that users set most often, which the help lists. All others are options, too."""

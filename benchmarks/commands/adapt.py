@@ -21,6 +21,7 @@ from mage_envs.benchmarks.figures import figure_path
 from mage_envs.benchmarks.records.record_store import RUN, SUITE
 from mage_envs.benchmarks.runs.adapt_suite import VERDICT, SuiteName, expectation, plan_adapt, play_adapt
 from mage_envs.benchmarks.runs.evaluation import read_evaluation
+from mage_envs.benchmarks.runs.measuring import ending
 from mage_envs.benchmarks.scale.adapt_figure import adapt_figure
 from mage_envs.benchmarks.scale.adapt_table import PAIRED, AdaptResult, agents_table, rank_results
 from mage_envs.benchmarks.scale.scale_text import LEGEND
@@ -116,13 +117,23 @@ def command(
         raise ValueError("--resume continues the runs of a folder. Name the folder with --out.")
     if len(set(agents)) < len(agents):
         raise ValueError("An agent is named twice. Name each agent once.")
+    stored = [agent for agent in agents if any((Path(agent) / name).exists() for name in (RUN, SUITE))]
+    if len(stored) == len(agents) and (controls is not None or elicit or pool is not None or dry_run):
+        raise ValueError("--controls, --elicit, --pool and --dry-run apply to agents that play. Remove them.")
     if any((Path(agent) / RUN).exists() for agent in agents):
+        if other := next((agent for agent in agents if not (Path(agent) / RUN).exists()), None):
+            raise ValueError(f"{other} is no run of one panel, as the others are. Score it by a command of its own.")
         _print_runs([Path(agent) for agent in agents], as_json)
         return
+    # Read before an agent plays, whose calls would be spent for nothing.
+    read_results = {agent: AdaptResult.of(read_stored_suite(Path(agent))) for agent in stored}
+    suites = [*(result.suite for result in read_results.values()), *([suite] if len(stored) < len(agents) else [])]
+    if different := [name for name in suites if name != suites[0]]:
+        raise ValueError(f"One table has one suite, got {suites[0]} and {different[0]}. Choose it with --suite.")
     results, statuses = [], list[int]()
     for agent in agents:
-        if (Path(agent) / SUITE).exists():
-            results.append(AdaptResult.of(read_stored_suite(Path(agent))))
+        if agent in read_results:
+            results.append(read_results[agent])
             statuses.append(3 if results[-1].failed else 0)
             continue
         name, memory = split_memory(agent)
@@ -144,8 +155,6 @@ def command(
         if len(agents) > 1 and not as_json:
             sys.stdout.write(f"{result.sentence()}\n")
             sys.stdout.flush()
-    if different := [result.suite for result in results if result.suite != results[0].suite]:
-        raise ValueError(f"One table has one suite, got {results[0].suite} and {different[0]}.")
     if as_json and results:
         values = [result.to_json() for result in results]
         sys.stdout.write(json.dumps(values if len(agents) > 1 else values[0]) + "\n")
@@ -168,7 +177,8 @@ def command(
 
 
 def _print_runs(folders: Sequence[Path], as_json: bool) -> None:
-    """Print the level and the adaptation of stored runs of single panels."""
+    """Print the level and the adaptation of stored runs of single panels. Exits as `mage eval --from`."""
+    statuses = []
     for number, folder in enumerate(folders):
         evaluation = read_evaluation(folder)
         if evaluation.judged is None:
@@ -180,6 +190,9 @@ def _print_runs(folders: Sequence[Path], as_json: bool) -> None:
             sys.stdout.write(json.dumps(evaluation.to_json()) + "\n")
         else:
             print_report([*[""] * (number > 0), *evaluation.blocks()])
+        statuses.append(ending(evaluation.setting, evaluation.measured))
+    if any(statuses):
+        raise SystemExit(min(status for status in statuses if status))
 
 
 def folder_name(agent: str) -> str:

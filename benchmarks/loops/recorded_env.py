@@ -12,7 +12,7 @@ from mage_envs.core import Task
 from mage_envs.env import TextGameEnv
 from mage_envs.processes.call_outcomes import CallError, attempt
 from mage_envs.random.streams import SEED_BITS
-from mage_envs.text.generation import Completion
+from mage_envs.text.generation import Completion, check_completion
 from mage_envs.wrappers.rollout.env_pool import Environments
 from mage_envs.wrappers.rollout.playing import MetaEpisodeRollout, RolloutSpec
 from mage_envs.wrappers.rollout.trajectory import Trajectory
@@ -71,7 +71,8 @@ class RecordedEnv(gym.Wrapper[str, str, str, str]):
             raise RuntimeError("The meta-episode is over. Call reset before step.")
         if not isinstance(action, str | Completion):
             raise TypeError(f"step() expects a text or mage_envs.Completion, got {type(action).__name__}.")
-        self._rollout.on_completion(action if isinstance(action, Completion) else Completion(str(action)))
+        reply = check_completion(action, "step()") if isinstance(action, Completion) else Completion(str(action))
+        self._rollout.on_completion(reply)
         if self._rollout.failed:
             self._finish()
             raise RuntimeError(self._rollout.failures[-1].reason)

@@ -19,7 +19,7 @@ from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.loops.columns import RunJudge
 from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
 from mage_envs.benchmarks.records.about import about_run, setting_of
-from mage_envs.benchmarks.records.identity import compare
+from mage_envs.benchmarks.records.identity import OtherRun, compare
 from mage_envs.benchmarks.records.record_store import (
     CLAIMS,
     EPISODES,
@@ -194,6 +194,9 @@ class OwnRun:
         about = self._describe(())
         if (folder / RUN).exists():
             recorded = read_about(folder)
+            # The rows of such a run are its own, and a panel's must not get others.
+            if (name := recorded["setting"]["name"]) != OWN_ROWS:
+                raise OtherRun(f"{folder} holds a run of {name}, whose rows are given. Record in another folder.")
             compare(_without_rows(recorded), _without_rows(about), folder)
             about = recorded
         self._writer = SharedWriter(folder, about)

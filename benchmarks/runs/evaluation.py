@@ -160,7 +160,7 @@ def evaluate(
         env=None if is_panel else env_id,
         panel=game if is_panel else None,
         game_options={**env_options, **(options or {})} or None,
-        opponents=opponents if isinstance(opponents, str | None) else ",".join(opponents),
+        opponents=opponents if isinstance(opponents, str | None) else _as_text(opponents),
         rows=rows,
         seed=seed,
         episodes=episodes,
@@ -180,6 +180,15 @@ def evaluate(
         # The temporary folder lives as long as the result.
         finalize(evaluation, shutil.rmtree, folder, ignore_errors=True)
     return evaluation
+
+
+def _as_text(opponents: Sequence[str]) -> str:
+    """Return a list of opponents as one text, as `--opponents` takes it. Raises ValueError if it is empty."""
+    if not opponents:
+        raise ValueError("opponents must name an opponent. Leave it out for those of the game.")
+    # Names with commas are separated by semicolons, which a single one needs at its end.
+    has_commas = any("," in name for name in opponents)
+    return "".join(f"{name};" for name in opponents) if has_commas else ",".join(opponents)
 
 
 def _check_panel(name: str) -> None:

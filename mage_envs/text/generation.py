@@ -39,6 +39,27 @@ class Completion:
     """Reasoning that a server sent apart from the text. It is recorded, and it is never part of a prompt."""
 
 
+def check_completion(reply: Completion, source: str) -> Completion:
+    """Return a completion that a user's code made.
+
+    Args:
+        source: What made it, for errors.
+
+    Raises:
+        TypeError: If its text is no text, or its token counts are not two whole numbers of at least 0.
+    """
+    if not isinstance(reply.text, str):
+        raise TypeError(f"{source}: the text of a Completion must be a str, got {type(reply.text).__name__}.")
+    counts = reply.tokens
+    is_pair = isinstance(counts, tuple) and len(counts) == 2 and all(type(n) is int and n >= 0 for n in counts)
+    if counts is not None and not is_pair:
+        raise TypeError(
+            f"{source}: tokens of a Completion must be those of the prompt and of the reply, as (12, 3), "
+            f"got {counts!r}."
+        )
+    return reply
+
+
 class Prompt(NamedTuple):
     """One call to a model.
 

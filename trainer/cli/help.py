@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
 import typer
@@ -63,7 +64,8 @@ Listed = Literal["usual", "own", "all"]
 
 def grouped_fields() -> dict[str, list[Field[Any]]]:
     """Return the listed fields of a training run by the title of their list."""
-    machines = [hardware(name).fields for name in hardware_names()]
+    # Files of hardware need PyYAML, which the help must do without.
+    machines = [hardware(name).fields for name in hardware_names()] if find_spec("yaml") else []
     used = {*USUAL}.union(*PRESETS.values(), *small_models().values(), *machines)
     groups = {(inspect.getdoc(group) or "").rstrip("."): fields(group) for group in GROUPS}
     listed = {title: [item for item in items if item.name in used] for title, items in groups.items()}

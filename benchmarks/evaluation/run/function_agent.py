@@ -24,7 +24,7 @@ from typing import Any
 from mage_envs.core import Game
 from mage_envs.exceptions import reason_of, stops
 from mage_envs.loading.imports import WrongKind, load_callable
-from mage_envs.text.generation import Completion, Prompt
+from mage_envs.text.generation import Completion, Prompt, check_completion
 
 FORM = "module:function"
 ABOUT = (
@@ -100,7 +100,7 @@ class Source:
     def completion(self, reply: Any) -> Completion:
         """Return a reply as a completion. Raise TypeError if it is no text."""
         if isinstance(reply, Completion):
-            return reply
+            return check_completion(reply, self.name)
         if isinstance(reply, str):
             return Completion(reply)
         if isinstance(reply, Coroutine):

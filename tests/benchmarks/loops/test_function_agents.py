@@ -132,3 +132,25 @@ def test_the_arguments_of_evaluate_are_checked() -> None:
     with pytest.raises(ValueError, match="resume=True continues"):
         mage_envs.evaluate(function_agents.reply, "KuhnPoker", resume=True)
     assert make_agent(f"{MODULE}:reply", name="mine").name == "mine"
+
+
+def test_a_list_of_opponents_is_not_split_at_the_commas_of_a_name():
+    result = mage_envs.evaluate(
+        "scripted:first", "PrisonersDilemma", opponents=["hazard:pd/tit-for-tat,pd/all-d,.2"], rows=1
+    )
+    assert [row.opponent for row in result.summary.rows] == ["hazard:pd/tit-for-tat,pd/all-d,.2"]
+    with pytest.raises(ValueError, match="opponents must name an opponent"):
+        mage_envs.evaluate("scripted:first", "KuhnPoker", opponents=[], rows=1)
+
+
+def test_suites_are_compared_before_an_agent_plays(tmp_path, capsys):
+    folder = tmp_path / "learning"
+    words = ["adapt", "scripted:first", "--suite", "adapt-mini", "--pool", "hidden", "--no-controls"]
+    assert main([*words, "--out", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["adapt", str(folder), "scripted:last", "--suite", "adapt", "--no-controls"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "One table has one suite, got adapt-mini and adapt. Choose it with --suite." in err
+    assert main(["adapt", str(folder), "--elicit"]) == 2
+    assert "apply to agents that play. Remove them." in capsys.readouterr().err

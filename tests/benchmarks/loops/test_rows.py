@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 import mage_envs
 from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
 from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, settle_folder
+from mage_envs.benchmarks.records.identity import OtherRun
 from mage_envs.benchmarks.records.record_store import Records
 from mage_envs.cli.program import main
 from mage_envs.core import Policy
@@ -273,3 +275,22 @@ def test_a_run_that_is_being_played_is_not_written(tmp_path: Path, monkeypatch: 
     holder.stdout.close()
     with FolderLock(tmp_path / "run"):
         pass
+
+
+def test_a_run_of_a_panel_gets_no_rows_of_another_loop(tmp_path):
+    """Its run.json would name other rows than its records."""
+    assert main(["eval", "scripted:first", "--panel", "kuhn-paper-16", "--no-baselines", "--out", str(tmp_path)]) == 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(OtherRun, match=r"holds a run of kuhn-paper-16, whose rows are given\. Record in"):
+        mage_envs.record(gym.make("mage/KuhnPoker-Meta-v0"), out=tmp_path, agent="scripted:first")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("tokens", [5, ("a", -2), (1,), (1, True), [1, 2]])
+def test_a_completion_of_a_user_is_checked(tokens, tmp_path):
+    env = mage_envs.record(gym.make("mage/KuhnPoker-Meta-v0"), out=tmp_path / "run", agent="mine")
+    env.reset(seed=1)
+    with pytest.raises(TypeError, match=r"step\(\): tokens of a Completion must be those of the prompt and of"):
+        env.step(mage_envs.Completion("<action>check</action>", tokens=tokens))
+    with pytest.raises(TypeError, match=r"step\(\): the text of a Completion must be a str, got NoneType"):
+        env.step(mage_envs.Completion(None))

@@ -206,7 +206,7 @@ empty, and ceiling and baseline are those of generated tasks.
 *Mini* is the [small model of the game](training.md#how-do-i-train-a-small-model-on-a-cpu), `mini-kuhn` and so on, of
 90,000 to 500,000 weights over the words of the game, whose replies are drawn among the legal actions. It was trained on
 meta-episodes of three episodes, in Tic-Tac-Toe against the six patterns, and in Sokoban in rooms with one box and at
-most 8 moves, where it makes one move an answer. So it is no contender for the paper's figures.
+most 8 moves, where it makes one move an answer. So its figures are not for comparison with the paper's.
 
 {marks}
 

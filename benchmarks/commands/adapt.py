@@ -122,7 +122,7 @@ def command(
         raise ValueError("--controls, --elicit, --pool and --dry-run apply to agents that play. Remove them.")
     if any((Path(agent) / RUN).exists() for agent in agents):
         if other := next((agent for agent in agents if not (Path(agent) / RUN).exists()), None):
-            raise ValueError(f"{other} is no run of one panel, as the others are. Score it by a command of its own.")
+            raise ValueError(f"{other} is not a run of one panel, as the others are. Score it by a command of its own.")
         _print_runs([Path(agent) for agent in agents], as_json)
         return
     # Read before an agent plays, whose calls would be spent for nothing.

@@ -116,7 +116,7 @@ class HonestyMirror(ConditionalSpeaker):
     """An opponent that is as honest as the last announcement of another player was; at first it is honest."""
 
     def is_honest(self, memory: bool, talk: Talk) -> bool:
-        # The open round has no claim of the other player yet, so `zip` leaves it out.
+        # The other player has made its claim in finished rounds only, so `zip` leaves it out.
         for said, claim in zip(talk.other_says, talk.other_claims, strict=False):
             if said != SAY_NOTHING:
                 memory = ANNOUNCED[said] == claim

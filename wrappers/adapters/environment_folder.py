@@ -167,7 +167,7 @@ def write_verifiers(panel: str, folder: Path) -> None:
 
 
 def _name_of(folder: Path) -> str:
-    """Return the name of the package in a folder. Raise ValueError if it is no name of a Python package."""
+    """Return the name of the package in a folder. Raise ValueError if it is not the name of a Python package."""
     name = folder.resolve().name
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ValueError(

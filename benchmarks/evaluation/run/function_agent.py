@@ -98,7 +98,7 @@ class Source:
         self._file = getattr(getattr(inspect.unwrap(code), "__code__", None), "co_filename", "")
 
     def completion(self, reply: Any) -> Completion:
-        """Return a reply as a completion. Raise TypeError if it is no text."""
+        """Return a reply as a completion. Raise TypeError for anything but a text."""
         if isinstance(reply, Completion):
             return check_completion(reply, self.name)
         if isinstance(reply, str):

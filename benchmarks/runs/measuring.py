@@ -305,6 +305,8 @@ def measure_judged(
     spec = options.agents[0]
     # Against a single opponent, memory of earlier episodes is worth nothing.
     if len(setting.panel.weights()) < 2:
+        if options.controls:
+            sys.stderr.write("No controls are played: they need two opponents or more (--opponents A,B).\n")
         return measure(options, agent, setting, spec), None
     # Imported here, because most evaluations cannot be judged.
     from mage_envs.benchmarks.records.control_runs import CONTROLS, control_folder

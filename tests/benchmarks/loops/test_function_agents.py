@@ -154,3 +154,9 @@ def test_suites_are_compared_before_an_agent_plays(tmp_path, capsys):
     assert "One table has one suite, got adapt-mini and adapt. Choose it with --suite." in err
     assert main(["adapt", str(folder), "--elicit"]) == 2
     assert "apply to agents that play. Remove them." in capsys.readouterr().err
+
+
+def test_controls_that_cannot_be_played_are_named(capsys):
+    words = ["eval", "scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--rows", "1"]
+    assert main([*words, "--controls", "--no-baselines"]) == 0
+    assert "No controls are played: they need two opponents or more (--opponents A,B)." in capsys.readouterr().err

@@ -24,22 +24,36 @@ The holder keeps the policy alive, so an id is valid as long as its entry. When 
 class SeatedOpponents(OpponentSource):
     """The opponents of one environment, made once per entry of its pool and drawn by weight."""
 
-    def __init__(self, spec: PoolSpec | None, game: Game) -> None:
+    def __init__(self, spec: PoolSpec | None, game: Game, at_once: bool = True) -> None:
         """Make the opponents of `spec`, or none if it is None (for games of one player).
 
-        Raises the errors of `as_pool` and `make_opponent`.
+        Args:
+            spec: Pool of the opponents.
+            at_once: False to make them at the first draw. Nobody may draw the game's own pool, whose opponents need not
+                fit its options.
+
+        Raises:
+            ValueError: As `as_pool` and `make_opponent`.
         """
         if game.spec.players == 1 and spec is not None:
             raise ValueError(f"{game.spec.name} has one player, so opponent={spec!r} cannot play. Leave it out.")
         self._game = game
         self._pool: OpponentPool | None = None if spec is None else as_pool(spec)
-        self._seated: list[Seated] = [Seated("", ())] if self._pool is None else []
-        for entry in self._pool.entries if self._pool is not None else ():
-            self._seated.append(self._seat(entry))
-        self._by_name = {seated.name: seated for seated in self._seated}
+        self._seated: list[Seated] = []
+        self._by_name: dict[str, Seated] = {}
+        if at_once:
+            self._make_all()
+
+    def _make_all(self) -> None:
+        """Make the opponents of the pool."""
+        entries = () if self._pool is None else self._pool.entries
+        self._seated = [Seated("", ())] if self._pool is None else [self._seat(entry) for entry in entries]
+        self._by_name |= {seated.name: seated for seated in self._seated}
 
     def draw(self, streams: Streams) -> Seated:
         """Return an opponent drawn by weight; a pool of one draws no random number."""
+        if not self._seated:
+            self._make_all()
         if self._pool is None or len(self._seated) == 1:
             return self._seated[0]
         return self._seated[self._pool.index(streams.number(POOL, hand=1))]

@@ -59,10 +59,11 @@ def make_env(
 
 
 def _build_env(game: Game, settings: GameSettings, opponent: PoolSpec | None, **options: Any) -> TextGameEnv:
+    is_default = opponent is None
     # A game for one player has no seat for the default opponent.
-    if opponent is None and game.spec.players > 1:
+    if is_default and game.spec.players > 1:
         opponent = settings.opponent
-    return TextGameEnv(game, SeatedOpponents(opponent, game), settings=settings, **options)
+    return TextGameEnv(game, SeatedOpponents(opponent, game, at_once=not is_default), settings=settings, **options)
 
 
 META_OPTIONS = (

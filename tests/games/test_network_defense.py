@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import pytest
 
+from mage_envs.cli.program import main
 from mage_envs.games.network_defense import SENSORS, NetworkDefense
 from mage_envs.opponents import as_pool, make_opponent
 from mage_envs.opponents.exact import best_response, headroom
@@ -135,3 +137,13 @@ def test_a_conversation_in_words():
     )
     assert texts[:2] == ["episode 1 first defender", "alert-mailbox"]
     assert "caught-mailbox lost-4" in texts[2]
+
+
+def test_smaller_options_play_the_opponents_that_are_named(tmp_path):
+    """The game's own pool has a favourite host that a smaller network lacks; nobody draws it here."""
+    words = ["eval", "scripted:random", "--env", "mage/NetworkDefense-Meta-v0", "--opponents", "network/patient"]
+    assert main([*words, "--game-option", "hosts=2", "--rows", "1", "--no-baselines", "--out", str(tmp_path)]) == 0
+    assert main(["verify", str(tmp_path), "--replay"]) == 0
+    env = gym.make("mage/NetworkDefense-Meta-v0", hosts=2)
+    with pytest.raises(ValueError, match="host must be one of database, mailbox, got 'website'"):
+        env.reset(seed=0)

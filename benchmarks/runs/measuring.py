@@ -284,8 +284,10 @@ def ending(setting: Setting, measured: Measured) -> int:
         return 1
     missing = len(setting.tasks) - len(trajectories)
     if missing:
-        reason = limits.spent() or "the budget is spent, or their workers were lost"
-        sys.stderr.write(f"mage: {missing} meta-episodes were not played: {reason}; --resume plays them\n")
+        # Of a stored run, nobody knows why.
+        reason = limits.spent() or "the budget is spent, their workers were lost, or their loop has ended"
+        remedy = "--resume plays them" if limits.spent() else "--resume plays them, or the same loop again"
+        sys.stderr.write(f"mage: {missing} meta-episodes were not played: {reason}; {remedy}\n")
     failed = [t.failure for t in trajectories if t.failure is not None]
     if failed:
         sys.stderr.write(f"mage: {len(failed)} meta-episodes failed; the first: {one_line(failed[0])}\n")

@@ -154,7 +154,7 @@ def test_a_cancelled_task_is_left_for_resume(local_run, folder, monkeypatch, cap
     thread.join()
     stderr = capfd.readouterr().err
     assert " ended as CANCELLED; see " in stderr
-    assert "were not played: the budget is spent, or their workers were lost; --resume plays them" in stderr
+    assert "were not played: the budget is spent, their workers were lost, or their loop has ended; --resume" in stderr
     monkeypatch.delenv(PAUSE)
     assert main([*RUN, "--resume"]) == 0
     assert Records(folder / "run").root() == local_run.root()

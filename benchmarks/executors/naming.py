@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from mage_envs.benchmarks.executors.jobs import Executor
 from mage_envs.benchmarks.executors.on_this_machine import Local, Processes
 from mage_envs.loading.arguments import Rest, call, parse
+from mage_envs.loading.imports import load_entry
 
 _CLUSTERS = {
     "ray": "a Ray cluster that is started here and ends with the command",
     "ray:ADDRESS": "a running Ray cluster, as in ray:auto or ray:10.0.0.1:6379",
     "slurm:PARTITION": "array jobs in a Slurm queue, from a folder that all nodes see",
 }
-HAS_CLUSTERS = find_spec("mage_envs.benchmarks.clusters") is not None
+CLUSTERS = "mage_envs.benchmarks.clusters"
+HAS_CLUSTERS = find_spec(CLUSTERS) is not None
 """False in a copy without that folder."""
 FORMS: Mapping[str, str] = {
     "local": "this process",
@@ -42,19 +44,15 @@ def make_executor(spec: str) -> Executor:
     return call(f"Executor {spec!r}", parsed, _BUILDERS[parsed.name])
 
 
-# The modules are imported in the functions, because ray and submitit are optional dependencies.
+# By name, because ray and submitit are optional dependencies, and a copy may be without the folder.
 def _ray(address: Rest | None = None) -> Executor:
     _need("ray", "ray")
-    from mage_envs.benchmarks.clusters.ray_cluster import RayCluster
-
-    return RayCluster(address)
+    return cast(Executor, load_entry(f"{CLUSTERS}.ray_cluster:RayCluster")(address))
 
 
 def _slurm(partition: Rest) -> Executor:
     _need("slurm", "submitit")
-    from mage_envs.benchmarks.clusters.slurm import SlurmQueue
-
-    return SlurmQueue(partition)
+    return cast(Executor, load_entry(f"{CLUSTERS}.slurm:SlurmQueue")(partition))
 
 
 _BUILDERS: Mapping[str, Callable[..., Executor]] = {

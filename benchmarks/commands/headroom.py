@@ -210,7 +210,7 @@ def blocks(computed: Headroom, title: str) -> list[Block]:
         if computed.per_episode:
             notes += ["the rows from myopic on are best against the sampled moves themselves, which flatters them"]
         return [title, table, *notes]
-    if computed.second_order is not None:
+    if computed.learns:
         return [title, table, *_learning_notes(computed)]
     notes = [f"adaptation headroom {number(computed.adaptation)} (known - blind)"]
     if computed.reachable is None or computed.exploration is None:
@@ -231,18 +231,21 @@ def _learning_notes(computed: Headroom) -> list[str]:
         return sum(values) / len(values)
 
     best, known = mean(computed.per_episode["sum"]), mean(computed.known_per_episode)
+    second_order = f"{number(computed.second_order)} (sum - stationary, mean of all episodes)"
+    if computed.second_order is None:
+        second_order = f"{NOT_KNOWN}: stationary play is computed for returns alone"
     notes = [
-        f"second-order headroom {number(computed.second_order)} (sum - stationary, mean of all episodes)",
+        f"second-order headroom {second_order}",
         f"adaptation headroom {NOT_KNOWN}: {computed.unsolved}",
     ]
     if computed.no_memory_per_episode:
         blind = mean(computed.no_memory_per_episode)
         notes[1] = f"adaptation headroom {number(known - blind)} (known - no memory), of which {number(best - blind)} "
         notes[1] += "can be reached (sum)"
+        notes.append("no memory: the best plan of an episode, the same in every one; opponents do remember")
     return [
         *notes,
-        "no memory: the best plan of an episode, the same in every one; opponents do remember",
-        "stationary: a belief that is refuted falls back to the prior",
+        *(["stationary: a belief that is refuted falls back to the prior"] if computed.stationary_per_episode else []),
         f"{computed.states:,} states of belief and memory, {computed.seconds:.1f} CPU s",
     ]
 

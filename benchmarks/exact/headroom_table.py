@@ -294,11 +294,8 @@ def _values(values: Headroom) -> list[str]:
     credits = [" ".join(map(number, values.per_episode[name])) for name in CREDITS[:-1]] if values.per_episode else []
     last_value = number(values.per_episode["last"][-1]) if values.per_episode else NOT_KNOWN
     cells = row_cells(values)
-    ends = (
-        [number(values.blind), cells["known"][-1]]
-        if values.stationary_per_episode
-        else [cells["blind"][-1], cells["known"][-1]]
-    )
+    first_end = number(values.blind) if values.learns else cells["blind"][-1]
+    ends = [first_end, cells["known"][-1]]
     return [*ends, *(credits or [NOT_KNOWN] * 3), last_value, *_headrooms(values), f"{values.seconds:.1f}"]
 
 
@@ -321,10 +318,10 @@ def interval_text(bounds: Bounds) -> str:
 def row_cells(values: Headroom) -> dict[str, list[str]]:
     """Return the values of each learner by episode, with intervals if moves were sampled."""
     single = {"blind": values.blind_per_episode, "known": values.known_per_episode}
-    if values.stationary_per_episode:
+    if values.learns:
         # Play that forgets the hands of its episode is not computed against opponents that learn.
-        floor = {"no memory": values.no_memory_per_episode} if values.no_memory_per_episode else {}
-        single = {**floor, "stationary": values.stationary_per_episode, "known": values.known_per_episode}
+        rows = {"no memory": values.no_memory_per_episode, "stationary": values.stationary_per_episode}
+        single = {name: row for name, row in rows.items() if row} | {"known": values.known_per_episode}
     elif values.no_memory_per_episode not in ((), values.blind_per_episode):
         # With several hands per episode, memory within the episode is worth something by itself.
         single = {"blind": values.blind_per_episode, "no memory": values.no_memory_per_episode, **single}

@@ -31,7 +31,7 @@ from mage_envs.benchmarks.evaluation.suites.panels import full_name, named_panel
 from mage_envs.benchmarks.evaluation.suites.setting import Setting
 from mage_envs.benchmarks.loops.columns import results_of
 from mage_envs.benchmarks.loops.recorded_env import RecordedEnv
-from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, SharedRun, settle_folder
+from mage_envs.benchmarks.loops.shared_run import LoopAgent, OwnRun, SharedRun, make_folder, settle_folder
 from mage_envs.benchmarks.records.controls import apply_control
 from mage_envs.benchmarks.records.record_store import ROOT
 from mage_envs.benchmarks.runs.adapt_suite import VERDICT, AdaptPlan, SuiteName, plan_adapt
@@ -159,7 +159,7 @@ def _suite_named(name: str) -> SuiteName | None:
 
 def _begin_suite(folder: Path, plan: AdaptPlan) -> None:
     """Write the plan, or compare it with that in the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with folder_lock(folder):
         begin(folder, plan.to_json(), resume=True)
 

@@ -48,7 +48,7 @@ class LoopAgent:
     """A loop as an agent: it has a name, and plays by itself."""
 
     def __init__(self, name: str) -> None:
-        if not name.strip():
+        if not isinstance(name, str) or not name.strip():
             raise ValueError("A recorded run needs the name of its agent, such as agent='my agent'.")
         self.name = name
 
@@ -61,7 +61,7 @@ class SharedWriter(Writer):
 
     def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
         """Begin or continue a run. Raises OtherRun if the folder holds another run."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with folder_lock(folder):
             super().__init__(folder, about, resume=True, shared=True)
         self._process = os.getpid()
@@ -89,6 +89,13 @@ class SharedWriter(Writer):
         if self._saved < len(self._open):
             self._save()
         self._written = self._file_state()
+
+
+def make_folder(folder: Path) -> None:
+    """Create the folder of a recorded loop. Raises ValueError if a file has its name."""
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file. Name a folder with out.")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def settle_folder(folder: Path) -> None:
@@ -190,7 +197,7 @@ class OwnRun:
         self.folder, self._agent = folder, agent
         self._panel, self._env_kwargs = own_panel(env)
         self.env_id = self._panel.env_id
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         about = self._describe(())
         if (folder / RUN).exists():
             recorded = read_about(folder)

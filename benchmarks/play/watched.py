@@ -118,7 +118,7 @@ class WatchedAgent:
         sitting = self._sitting
         meta_episode = self._setting.judge(sitting) if self._decisions else None
         judged_by_rest = self._setting.judge_rest(sitting) if meta_episode is not None else None
-        # An invalid answer is no decision of the game, so it has neither a posterior nor a regret.
+        # An invalid answer is not a decision of the game, so it has neither a posterior nor a regret.
         exact = (
             []
             if meta_episode is None

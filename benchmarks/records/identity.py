@@ -34,7 +34,7 @@ def compare(recorded: Mapping[str, Any], current: Mapping[str, Any], folder: Pat
 def run_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the differences between two runs in the parts of run.json that define what they measure."""
     recorded_agent, current_agent = recorded["agent"], current["agent"]
-    # What one of the two does not know is no difference.
+    # What one of the two does not know does not count as a difference.
     yield from differences(
         merge_agents(current_agent, recorded_agent),
         merge_agents(recorded_agent, current_agent),

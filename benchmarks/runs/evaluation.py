@@ -147,6 +147,8 @@ def evaluate(
         ValueError: If an argument or their combination is wrong.
         RuntimeError: If every meta-episode failed.
     """
+    if rows is not None and (type(rows) is not int or rows < 1):
+        raise ValueError(f"rows must be a whole number of at least 1, got {rows!r}.")
     env_id, env_options = find_env(without_module(game))
     is_panel = "/" not in env_id
     if is_panel:

@@ -58,8 +58,9 @@ class PanelEvaluation(PanelPlayed):
             if level.is_complete:
                 metrics["level"] = level.mean
         if self._scale is not None:
-            for line, values in zip(LINES, self._scale.lines().values(), strict=True):
-                metrics |= {f"{line}/episode_{k}": value for k, value in enumerate(values, start=1)}
+            lines = self._scale.lines()
+            for line, title in LINES.items():
+                metrics |= {f"{line}/episode_{k}": value for k, value in enumerate(lines[title], start=1)}
         for row, name in [(summary.overall, ""), *((row, f"/{row.opponent}") for row in summary.rows)]:
             metrics |= {f"{key}{name}": value for key, value in _row(row, summary).items()}
         return Scored(metrics, sentence + summary_table.table(summary))

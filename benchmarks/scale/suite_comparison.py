@@ -9,6 +9,7 @@ from math import erfc, sqrt
 from pathlib import Path
 from typing import Any
 
+from mage_envs.benchmarks.evaluation.scoring.estimates import Z
 from mage_envs.benchmarks.evaluation.scoring.paired import rank_intervals
 from mage_envs.benchmarks.evaluation.suites.adapt import ALL_CELLS
 from mage_envs.benchmarks.evaluation.tables.summary_table import NOT_KNOWN
@@ -19,8 +20,6 @@ from mage_envs.benchmarks.scale.scale_text import score_text
 from mage_envs.benchmarks.scale.stored_suites import StoredSuite, main_condition, read_stored_suite
 from mage_envs.cli.tables import Block, TextTable
 from mage_envs.text.visible import one_line
-
-Z = 1.959963984540054
 
 
 def is_adapt_suite(folder: Path) -> bool:

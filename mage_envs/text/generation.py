@@ -46,7 +46,7 @@ def check_completion(reply: Completion, source: str) -> Completion:
         source: What made it, for errors.
 
     Raises:
-        TypeError: If its text is no text, or its token counts are not two whole numbers of at least 0.
+        TypeError: If its text is not a str, or its token counts are not two whole numbers of at least 0.
     """
     if not isinstance(reply.text, str):
         raise TypeError(f"{source}: the text of a Completion must be a str, got {type(reply.text).__name__}.")

@@ -73,6 +73,8 @@ class Headroom:
     restarted_per_episode: tuple[float, ...] = ()
     """Value of the best learner for the sum if it forgets everything before each episode; empty if nobody learns or
     changes, or if an episode has several hands."""
+    learns: bool = False
+    """True if an opponent learns or changes. Then no value is one of single hands."""
 
     @property
     def blind(self) -> float | None:
@@ -133,8 +135,8 @@ class Headroom:
         names = ("blind", "no_memory", "known", "adaptation", "reachable", "exploration")
         values = {**asdict(self), **{name: getattr(self, name) for name in names}}
         # Values of opponents that learn are left out for all other pools.
-        learning = {name: values.pop(name) for name in ("stationary_per_episode", "restarted_per_episode")}
-        return {**values, **learning, "second_order": self.second_order} if self.stationary_per_episode else values
+        learning = {name: values.pop(name) for name in ("stationary_per_episode", "restarted_per_episode", "learns")}
+        return {**values, **learning, "second_order": self.second_order} if self.learns else values
 
 
 class ExactSolution(Protocol):
@@ -252,6 +254,7 @@ def _learning_headroom(learning: LearningValues, hands: int, gt: float, seconds:
         unsolved=learning.unsolved,
         stationary_per_episode=per_hand(learning.stationary),
         restarted_per_episode=per_hand(learning.restarted),
+        learns=True,
     )
 
 

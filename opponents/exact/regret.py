@@ -113,7 +113,7 @@ class DecisionValues:
         memories, episode = self.modes.start, 0
         regrets = list[HandRegret]()
         for hand, previous_hand in zip(hands, [None, *hands], strict=False):
-            # The last hand may lack its ending, which does not matter there.
+            # The last hand may have no ending, which does not matter there.
             if memories and previous_hand is not None and previous_hand.by_rules and previous_hand.ending is None:
                 raise ValueError("Against opponents that learn, regrets require the player's last view of each hand.")
             belief = self.modes.after_episode(belief, hand.episode - episode)
@@ -190,8 +190,8 @@ class DecisionValues:
                 yield None
                 continue
             numbers = {action: plan.number[id(child)] for action, child in options.items()}
-            # The player's own action is no evidence: all branches of a decision have the same counterfactual
-            # probability, so any of them gives the likelihood of the decision.
+            # The player's own action says nothing about the opponent: all branches of a decision have the same
+            # counterfactual probability, so any of them gives the likelihood of the decision.
             yield _SeenChoice(branch, numbers, probabilities[next(iter(numbers.values()))])
 
     def _judge_hand(self, hand: PlayedHand, belief: Floats, memories: Memories) -> tuple[HandRegret, Floats, Memories]:

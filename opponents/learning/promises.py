@@ -23,7 +23,7 @@ _OTHER = re.compile(r"opp\d?-")
 
 
 class Talk(NamedTuple):
-    """What a player knows of a hand, round after round; the open round may lack its last entries."""
+    """What a player knows of a hand, round after round; the open round may be without its last entries."""
 
     says: Sequence[str]
     other_says: Sequence[str]

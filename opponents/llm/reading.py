@@ -120,7 +120,7 @@ def read_models(content: bytes, model: str) -> str | None:
 
 
 def _model_id(value: object) -> str | None:
-    """Return the id of a model as one line, or None if it is no text."""
+    """Return the id of a model as one line, or None for anything but a text."""
     words = _words(value)
     if words is None:
         return None

@@ -140,10 +140,10 @@ def evaluation_lines(metrics: Metrics, measure: str) -> list[str]:
         measure: Headline measure of the game, `value` per hand or `success`.
     """
     lines = [f"{measure} by episode {episodes_text(metrics, measure)}"]
-    for name in LINES:
+    for name, title in LINES.items():
         # The exact lines are values per hand.
         if measure == "value" and (text := episodes_text(metrics, name)):
-            lines[0] += f"; {name.replace('_', ' ')} {text}"
+            lines[0] += f"; {title} {text}"
     if "gain/part_of_memory" in metrics:
         own, rest = metrics["gain/own_memory"], metrics["gain/no_memory"]
         part, half = metrics["gain/part_of_memory"], metrics["gain/half"]

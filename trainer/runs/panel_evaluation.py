@@ -19,8 +19,8 @@ SCORE = "score"
 """The metric that compares evaluations: the last episode's headline measure over all opponents."""
 
 
-LINES = ("no_memory", "best_learner", "knows_opponent")
-"""Names of the exact lines in the metrics of an evaluation, in the order of `Scale.lines`."""
+LINES = {"no_memory": "no memory", "best_learner": "best learner", "knows_opponent": "knows the opponent"}
+"""Names of the exact lines in the metrics of an evaluation, with their names in texts, as in `Scale.lines`."""
 
 
 class Scored(NamedTuple):

@@ -100,10 +100,10 @@ def figure(folder: str | Path) -> Path | None:
         _draw_episodes(axes[1], points, measure, marker="o")
         axes[1].set(xlabel="rollout", ylabel=f"{MEASURES[measure]} in evaluations")
         # The exact lines are values per hand.
-        for number, name in enumerate(LINES if measure == "value" else ()):
+        for number, (name, title) in enumerate(LINES.items() if measure == "value" else ()):
             if values := episode_values(evaluations[-1], name):
                 style = {"color": "#808080", "linestyle": ("-", "--", ":")[number], "linewidth": 1.0}
-                axes[1].axhline(values[-1], label=f"{name.replace('_', ' ')}, last episode", **style)
+                axes[1].axhline(values[-1], label=f"{title}, last episode", **style)
     for axis in axes:
         if measure == "success":
             axis.set_ylim(-0.03, 1.03)

@@ -29,11 +29,10 @@ from mage_envs.trainer.trl.backend_registry import AnyGenerator
 from mage_envs.trainer.trl.callbacks import RolloutProgress
 from mage_envs.trainer.trl.rollout_player import RolloutPlayer
 from mage_envs.trainer.trl.trainer_hooks import TrainerHooks
+from mage_envs.wrappers.rollout.exploitability import Z
 from mage_envs.wrappers.rollout.loop import RolloutSpec
 from mage_envs.wrappers.rollout.trajectory import Trajectory
 
-Z95 = 1.96
-"""Quantile of a 95% interval of the normal distribution."""
 PAPER = (0.7, 0.8, 20)
 """Temperature, top-p and top-k of the paper's evaluations."""
 
@@ -161,7 +160,7 @@ class Evaluator:
         gains = np.array([[gain_of(t, self._run_log.measure) for t in pair] for pair in pairs])
         parts = gains[:, 0] - gains[:, 1]
         own_gain, gain_without = gains.mean(axis=0)
-        half = Z95 * parts.std(ddof=1) / np.sqrt(len(parts)) if len(parts) > 1 else np.inf
+        half = Z * parts.std(ddof=1) / np.sqrt(len(parts)) if len(parts) > 1 else np.inf
         names = ("gain/own_memory", "gain/no_memory", "gain/part_of_memory", "gain/half")
         return dict(zip(names, map(float, (own_gain, gain_without, parts.mean(), half)), strict=True))
 

@@ -53,6 +53,19 @@ def test_one_episode_leaves_nothing_to_remember(capsys: pytest.CaptureFixture[st
     assert data["per_episode"]["sum"] == pytest.approx([data["blind"]])
 
 
+def test_learners_have_their_table_for_every_objective(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing of single hands is computed there, so no row says that it remembers no hand."""
+    options = ("PrisonersDilemma", "--opponents", "pool:pd/forgiving", "--game-option", "rounds=2")
+    lines = run_headroom(capsys, *options, "--objective", "success")
+    assert [line[:9].strip() for line in lines[3:5]] == ["no memory", "known"]
+    assert "second-order headroom n/a: stationary play is computed for returns alone" in lines
+    lines = run_headroom(capsys, *options, "--hands", "2")
+    assert [line.split()[0] for line in lines[3:5]] == ["stationary", "known"]
+    assert not [line for line in lines if line.startswith("no memory")]
+    data = json.loads("\n".join(run_headroom(capsys, *options, "--objective", "success", "--json")))
+    assert (data["learns"], data["second_order"]) == (True, None)
+
+
 def test_what_an_option_is_worth(capsys: pytest.CaptureFixture[str]) -> None:
     # A learner that hears an honest speaker gets 3 or 1, and one that does not gets 1.5.
     options = ("Promises", "--game-option", "rounds=1", "--opponents", "promises/honest")

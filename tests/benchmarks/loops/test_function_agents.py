@@ -160,3 +160,9 @@ def test_controls_that_cannot_be_played_are_named(capsys):
     words = ["eval", "scripted:first", "--env", "mage/KuhnPoker-Meta-v0", "--opponents", "kuhn/nash", "--rows", "1"]
     assert main([*words, "--controls", "--no-baselines"]) == 0
     assert "No controls are played: they need two opponents or more (--opponents A,B)." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [0, -1, 1.5, "2", True])
+def test_rows_are_a_whole_number(rows):
+    with pytest.raises(ValueError, match=r"rows must be a whole number of at least 1, got "):
+        mage_envs.evaluate("scripted:first", "KuhnPoker", opponents="kuhn/nash", rows=rows)

@@ -294,3 +294,14 @@ def test_a_completion_of_a_user_is_checked(tokens, tmp_path):
         env.step(mage_envs.Completion("<action>check</action>", tokens=tokens))
     with pytest.raises(TypeError, match=r"step\(\): the text of a Completion must be a str, got NoneType"):
         env.step(mage_envs.Completion(None))
+
+
+@pytest.mark.parametrize("agent", [None, "", 3])
+def test_a_loop_needs_a_name_and_a_folder(agent, tmp_path):
+    with pytest.raises(ValueError, match="A recorded run needs the name of its agent, such as agent='my agent'"):
+        next(iter(mage_envs.rows("kuhn-paper-16", out=tmp_path / "run", agent=agent)))
+    (tmp_path / "file").write_text("mine")
+    for panel in ("kuhn-paper-16", "adapt-mini"):
+        with pytest.raises(ValueError, match=r"file is a file\. Name a folder with out\."):
+            next(iter(mage_envs.rows(panel, out=tmp_path / "file", agent="mine")))
+    assert (tmp_path / "file").read_text() == "mine"

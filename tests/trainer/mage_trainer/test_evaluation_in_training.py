@@ -132,8 +132,9 @@ def test_an_evaluation_shows_the_value_with_the_exact_lines_and_the_part_of_memo
     # The lines are those of `mage headroom` for both opponents and two episodes.
     values = headroom(make_game("KuhnPoker"), OPPONENTS, episodes=2, hands=2, seat="alternate")
     scale = Scale.of(values, 2, -2.0, 2.0)
-    for name, line in zip(LINES, scale.lines().values(), strict=True):
-        assert [first_row[f"{name}/episode_{k}"] for k in (1, 2)] == pytest.approx(line, abs=1e-12)
+    assert list(LINES.values()) == list(scale.lines())
+    for name, title in LINES.items():
+        assert [first_row[f"{name}/episode_{k}"] for k in (1, 2)] == pytest.approx(scale.lines()[title], abs=1e-12)
     # Replies of this generator do not depend on memory, so both gains are equal.
     assert "gain/own_memory" not in first_row
     assert second_row["gain/own_memory"] == pytest.approx(second_row["gain/no_memory"], abs=1e-12)
@@ -160,5 +161,5 @@ def test_rows_of_an_evaluation_without_exact_lines() -> None:
         "success by episode .25 .75",
         "gain +0.500 from the first to the last episode, +0.125 without memory: memory is worth +0.375 ± 0.250",
     ]
-    metrics = {"value/episode_1": -0.25, "no_memory/episode_1": 0.125, "best_learner/episode_1": 0.5}
-    assert evaluation_lines(metrics, "value") == ["value by episode -.25; no memory .12; best learner .50"]
+    metrics = {"value/episode_1": -0.25, "no_memory/episode_1": 0.125, "knows_opponent/episode_1": 0.5}
+    assert evaluation_lines(metrics, "value") == ["value by episode -.25; no memory .12; knows the opponent .50"]
